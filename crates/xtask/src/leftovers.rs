@@ -1,0 +1,90 @@
+use syn::Item;
+
+use crate::finding::Finding;
+use crate::source::{Kind, Source, Token};
+use crate::workspace::Workspace;
+
+const MACROS: [&str; 3] = ["todo", "unimplemented", "dbg"];
+const MARKS: [&str; 2] = ["FIXME", "XXX"];
+const MODULES: [&str; 6] = ["util", "utils", "common", "helper", "helpers", "misc"];
+const UNBOUNDED: [&str; 3] = ["unbounded_channel", "UnboundedSender", "UnboundedReceiver"];
+
+/// What is left lying about before a merge, and what this code base does without.
+pub(crate) fn check(workspace: &Workspace, findings: &mut Vec<Finding>) {
+    for each in &workspace.crates {
+        for source in each.sources.values() {
+            let mut found = Vec::new();
+            tokens(source, each.name == "sandbox", &mut found);
+            marks(source, &mut found);
+            modules(source, &source.syntax.items, &mut found);
+            findings.append(&mut found);
+        }
+    }
+}
+
+fn tokens(source: &Source, may_be_unsafe: bool, findings: &mut Vec<Finding>) {
+    let mut add = |line, rule, message: String| {
+        findings.push(Finding::new(&source.path, line, rule, message));
+    };
+    for (index, token) in source.tokens.iter().enumerate() {
+        let Kind::Ident(name) = &token.kind else { continue };
+        let name = name.as_str();
+        let next = source.tokens.get(index + 1).map(|token| &token.kind);
+        let is_macro = next == Some(&Kind::Punct('!'));
+        if is_macro && MACROS.contains(&name) {
+            add(token.line, "leftover", format!("`{name}!` is left over; finish or remove it"));
+        }
+        if name == "ignore" && in_attribute(&source.tokens, index) {
+            let message = "a test that is ignored proves nothing; repair it or delete it";
+            add(token.line, "ignored-test", message.to_owned());
+        }
+        if name == "unsafe" && !may_be_unsafe {
+            let message = "`unsafe` outside crate sandbox; move it there behind a safe function";
+            add(token.line, "unsafe", message.to_owned());
+        }
+        if UNBOUNDED.contains(&name) {
+            let message = format!("`{name}` has no limit; use a bounded channel");
+            add(token.line, "unbounded", message);
+        }
+    }
+}
+
+/// Whether the token stands at the head of an attribute: `#[ignore`, or in a `cfg_attr`.
+fn in_attribute(tokens: &[Token], index: usize) -> bool {
+    let kind = |back: usize| index.checked_sub(back).map(|at| &tokens[at].kind);
+    if kind(1) == Some(&Kind::Open) && kind(2) == Some(&Kind::Punct('#')) {
+        return true;
+    }
+    // `#[cfg_attr(condition, ignore)]`: the name follows a comma and closes the group.
+    let ends = tokens.get(index + 1).map(|token| &token.kind) == Some(&Kind::Close);
+    let conditional = tokens[..index]
+        .iter()
+        .rev()
+        .take(12)
+        .any(|token| matches!(&token.kind, Kind::Ident(name) if name == "cfg_attr"));
+    ends && conditional && kind(1) == Some(&Kind::Punct(','))
+}
+
+fn marks(source: &Source, findings: &mut Vec<Finding>) {
+    for (line, comment) in source.comments() {
+        let words = comment.split(|char: char| !char.is_alphanumeric() && char != '_');
+        for word in words.filter(|word| MARKS.contains(word)) {
+            let message = format!("`{word}` is left over; do it, or write down why it is right");
+            findings.push(Finding::new(&source.path, line, "leftover", message));
+        }
+    }
+}
+
+fn modules(source: &Source, items: &[Item], findings: &mut Vec<Finding>) {
+    for item in items {
+        let Item::Mod(module) = item else { continue };
+        if MODULES.iter().any(|name| module.ident == name) {
+            let line = module.ident.span().start().line;
+            let message = format!("module `{}` says nothing; name what it holds", module.ident);
+            findings.push(Finding::new(&source.path, line, "module-name", message));
+        }
+        if let Some((_, items)) = &module.content {
+            modules(source, items, findings);
+        }
+    }
+}
