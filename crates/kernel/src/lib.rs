@@ -1,1 +1,2 @@
 //! placeholder
+pub use futures_util::future::BoxFuture;
