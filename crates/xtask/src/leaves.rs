@@ -93,9 +93,15 @@ fn check_siblings(
     if !plugins.contains(own) {
         return;
     }
+    let is_root = below.ends_with("mod.rs") && below.components().count() == 2;
     for (line, path) in source.paths() {
         let mut parts = path.split("::");
-        let (Some("crate"), Some(other)) = (parts.next(), parts.next()) else { continue };
+        let from_crate = match parts.next() {
+            Some("crate") => true,
+            Some("super") => is_root,
+            _ => false,
+        };
+        let Some(other) = parts.next().filter(|_| from_crate) else { continue };
         if other != own && plugins.contains(other) {
             let message = format!("`{own}` uses its sibling `{other}`; move what they share");
             findings.push(Finding::new(&source.path, line, "sibling", message));

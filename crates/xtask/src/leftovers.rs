@@ -49,20 +49,29 @@ fn tokens(source: &Source, may_be_unsafe: bool, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Whether the token stands at the head of an attribute: `#[ignore`, or in a `cfg_attr`.
+/// Whether the token names an attribute: `#[ignore`, or a later part of `#[cfg_attr(.., ignore`.
 fn in_attribute(tokens: &[Token], index: usize) -> bool {
-    let kind = |back: usize| index.checked_sub(back).map(|at| &tokens[at].kind);
-    if kind(1) == Some(&Kind::Open) && kind(2) == Some(&Kind::Punct('#')) {
-        return true;
+    let kind = |at: Option<usize>| at.and_then(|at| tokens.get(at)).map(|token| &token.kind);
+    let before = |back: usize| kind(index.checked_sub(back));
+    if before(1) == Some(&Kind::Open) {
+        return before(2) == Some(&Kind::Punct('#'));
     }
-    // `#[cfg_attr(condition, ignore)]`: the name follows a comma and closes the group.
-    let ends = tokens.get(index + 1).map(|token| &token.kind) == Some(&Kind::Close);
-    let conditional = tokens[..index]
-        .iter()
-        .rev()
-        .take(12)
-        .any(|token| matches!(&token.kind, Kind::Ident(name) if name == "cfg_attr"));
-    ends && conditional && kind(1) == Some(&Kind::Punct(','))
+    let mut depth = 0_usize;
+    let opening = tokens[..index].iter().rposition(|token| match token.kind {
+        Kind::Open if depth == 0 => true,
+        Kind::Open => {
+            depth -= 1;
+            false
+        }
+        Kind::Close => {
+            depth += 1;
+            false
+        }
+        _ => false,
+    });
+    let head = kind(opening.and_then(|at| at.checked_sub(1)));
+    let is_conditional = matches!(head, Some(Kind::Ident(name)) if name == "cfg_attr");
+    is_conditional && before(1) == Some(&Kind::Punct(','))
 }
 
 fn marks(source: &Source, findings: &mut Vec<Finding>) {

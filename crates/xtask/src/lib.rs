@@ -8,6 +8,7 @@ mod layers;
 mod leaves;
 mod leftovers;
 mod limits;
+mod paths;
 mod reach;
 mod source;
 mod tidy;

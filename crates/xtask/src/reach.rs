@@ -1,8 +1,4 @@
-use std::collections::BTreeSet;
 use std::path::Path;
-
-use syn::visit::Visit;
-use syn::{ItemUse, UseTree};
 
 use crate::finding::Finding;
 use crate::source::Source;
@@ -78,11 +74,7 @@ pub(crate) fn check(workspace: &Workspace, findings: &mut Vec<Finding>) {
 }
 
 fn check_source(source: &Source, below: &Path, border: &Border, findings: &mut Vec<Finding>) {
-    let mut uses = Uses::default();
-    uses.visit_file(&source.syntax);
-    let mut paths = uses.paths;
-    paths.extend(source.paths());
-    for (line, path) in paths {
+    for (line, path) in source.paths() {
         let refused = border.refused.iter().find(|refused| touches(&path, refused));
         let Some(refused) = refused.filter(|_| !source.is_test(line)) else { continue };
         if is_excepted(below, refused, border) {
@@ -112,44 +104,4 @@ fn touches(path: &str, refused: &str) -> bool {
 
 fn is_at_or_below(path: &str, prefix: &str) -> bool {
     path.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
-}
-
-/// The full paths of all `use` items, wherever they stand.
-#[derive(Default)]
-struct Uses {
-    paths: BTreeSet<(usize, String)>,
-}
-
-impl<'ast> Visit<'ast> for Uses {
-    fn visit_item_use(&mut self, item: &'ast ItemUse) {
-        self.tree(&item.tree, "");
-    }
-}
-
-impl Uses {
-    fn tree(&mut self, tree: &UseTree, prefix: &str) {
-        let join = |name: &dyn std::fmt::Display| match prefix {
-            "" => name.to_string(),
-            _ => format!("{prefix}::{name}"),
-        };
-        let (line, path) = match tree {
-            UseTree::Path(path) => return self.tree(&path.tree, &join(&path.ident)),
-            UseTree::Group(group) => {
-                for item in &group.items {
-                    self.tree(item, prefix);
-                }
-                return;
-            }
-            UseTree::Name(name) if name.ident == "self" => {
-                (name.ident.span().start().line, prefix.to_owned())
-            }
-            UseTree::Name(name) => (name.ident.span().start().line, join(&name.ident)),
-            UseTree::Rename(rename) if rename.ident == "self" => {
-                (rename.ident.span().start().line, prefix.to_owned())
-            }
-            UseTree::Rename(rename) => (rename.ident.span().start().line, join(&rename.ident)),
-            UseTree::Glob(glob) => (glob.star_token.spans[0].start().line, join(&"*")),
-        };
-        self.paths.insert((line, path));
-    }
 }

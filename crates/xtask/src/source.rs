@@ -1,6 +1,9 @@
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
+
+use crate::paths::written;
 
 /// One token of a file, flattened: groups become an opening and a closing token.
 #[derive(Debug)]
@@ -83,28 +86,9 @@ impl Source {
         self.lines.iter().enumerate().map(|(number, line)| (number, line.comment.as_str()))
     }
 
-    /// Every `a::b::c` in the file with its line, also inside macros. Groups of a `use` end a path.
-    pub(crate) fn paths(&self) -> Vec<(usize, String)> {
-        let mut paths: Vec<(usize, String)> = Vec::new();
-        let mut colons = 0;
-        for token in &self.tokens {
-            match &token.kind {
-                Kind::Punct(':') => colons += 1,
-                Kind::Ident(name) => {
-                    match paths.last_mut() {
-                        Some((_, path)) if colons == 2 => {
-                            path.push_str("::");
-                            path.push_str(name);
-                        }
-                        _ => paths.push((token.line, name.clone())),
-                    }
-                    colons = 0;
-                }
-                // A leading `::` must not continue the path before it.
-                _ => colons = 3,
-            }
-        }
-        paths
+    /// Every path that is written in the file, with its line.
+    pub(crate) fn paths(&self) -> BTreeSet<(usize, String)> {
+        written(&self.tokens, &self.syntax)
     }
 }
 

@@ -79,7 +79,8 @@ fn load_crate(
     let mut walk = Walk { root, sources: BTreeMap::new(), findings };
     for target in list(package, "targets")? {
         let kinds = list(target, "kind")?;
-        let test = kinds.iter().any(|kind| matches!(kind.as_str(), Some("test" | "bench")));
+        let test =
+            kinds.iter().any(|kind| matches!(kind.as_str(), Some("test" | "bench" | "example")));
         let path = PathBuf::from(text(target, "src_path")?);
         let children = path.parent().unwrap_or(root).to_path_buf();
         walk.file(&path, &children, test)?;

@@ -175,8 +175,15 @@ fn a_leaf_that_is_not_listed_is_found() {
 fn a_leaf_that_uses_its_sibling_is_found() {
     let lib = "mod glob;\nmod read;\npub const PLUGINS: [u8; 2] = [glob::PLUGIN, read::PLUGIN];\n";
     let glob = "pub const PLUGIN: u8 = 2;\nconst TWICE: u8 = crate::read::PLUGIN;\n";
-    let files = [("crates/tools/src/lib.rs", lib), ("crates/tools/src/glob/mod.rs", glob)];
-    assert_eq!(findings(&files), ["crates/tools/src/glob/mod.rs:2 sibling"]);
+    let check = |glob: &str| {
+        findings(&[("crates/tools/src/lib.rs", lib), ("crates/tools/src/glob/mod.rs", glob)])
+    };
+    let found = ["crates/tools/src/glob/mod.rs:2 sibling"];
+    assert_eq!(check(glob), found);
+    assert_eq!(check(&glob.replace("crate::read", "super::read")), found);
+    let grouped = "pub const PLUGIN: u8 = 2;\nuse crate::{read::PLUGIN as READ};\n";
+    assert_eq!(check(grouped), found);
+    assert_eq!(check("pub const PLUGIN: u8 = 2;\nuse crate::glob::x;\n"), [""; 0]);
 }
 
 #[test]
@@ -226,6 +233,10 @@ fn an_ignored_test_is_found() {
     assert_eq!(turn("#[test]\n#[ignore = \"slow\"]\nfn f() {}"), [at(2, "ignored-test")]);
     let conditional = "#[test]\n#[cfg_attr(not(unix), ignore)]\nfn f() {}";
     assert_eq!(turn(conditional), [at(2, "ignored-test")]);
+    let long =
+        "#[test]\n#[cfg_attr(any(a = \"b\", all(c, d, e, f)), ignore = \"slow\")]\nfn f() {}";
+    assert_eq!(turn(long), [at(2, "ignored-test")]);
+    assert_eq!(turn("fn f() { g(a, ignore); }\n#[derive(ignore)]\nstruct S;"), [""; 0]);
     assert_eq!(turn("fn ignore() { ignore(); }\nuse ignore::Walk;"), [""; 0]);
 }
 
@@ -269,6 +280,7 @@ fn the_machine_is_reached_through_world_only() {
     assert_eq!(turn("use std::{\n    fmt,\n    fs::File,\n};"), [at(3, "reach")]);
     assert_eq!(turn("use std::fs::{self as disk};"), [at(1, "reach")]);
     assert_eq!(turn("use std::*;"), [at(1, "reach")]);
+    assert_eq!(turn("use reqwest as http;"), [at(1, "reach")]);
     assert_eq!(turn("use std::time::{Duration, SystemTime};"), [at(1, "reach")]);
     assert_eq!(turn("fn f() {\n    tokio::fs::read();\n}"), [at(2, "reach")]);
     assert_eq!(turn("fn f() {\n    assert!(std::net::x());\n}"), [at(2, "reach")]);
