@@ -225,8 +225,7 @@ pub(super) fn is_overflow(folded: &str) -> bool {
     excess.iter().any(|word| {
         folded.split(&format!("{word} ")).skip(1).any(|after| {
             let near: String = after.chars().take(40).collect();
-            near.contains("context")
-                && subjects.iter().any(|subject| folded.contains(subject))
+            near.contains("context") && subjects.iter().any(|subject| folded.contains(subject))
         })
     })
 }

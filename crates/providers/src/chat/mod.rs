@@ -12,9 +12,7 @@ mod tests;
 use std::sync::Arc;
 
 use futures_util::stream::BoxStream;
-use reins_agent::{
-    ModelInfo, Provider, Renderer, ResolvedCall, RetryPolicy, StreamPart, WireCall,
-};
+use reins_agent::{ModelInfo, Provider, Renderer, ResolvedCall, RetryPolicy, StreamPart, WireCall};
 use reins_schema::{AdapterDefaults, CallConfig, Failure, FailureCode};
 use reins_world::{Clock, Http};
 
@@ -184,7 +182,8 @@ fn connect(route: &Route, env: &EnvLookup) -> Result<Connection, Failure> {
     if let Some(key) = &key
         && (key.is_empty() || !key.bytes().all(|byte| byte.is_ascii_graphic()))
     {
-        let fault = if key.is_empty() { "is empty" } else { "holds a space or a special character" };
+        let fault =
+            if key.is_empty() { "is empty" } else { "holds a space or a special character" };
         let message = format!("the key from {key_from} {fault}; copy it again");
         return Err(Failure::new(FailureCode::Auth, message));
     }
@@ -193,10 +192,7 @@ fn connect(route: &Route, env: &EnvLookup) -> Result<Connection, Failure> {
 }
 
 /// The URL of the end point; slashes at the end of the base URL mean nothing.
-fn end_point(
-    route: &Route,
-    read: &dyn Fn(&str) -> Option<String>,
-) -> Result<String, Failure> {
+fn end_point(route: &Route, read: &dyn Fn(&str) -> Option<String>) -> Result<String, Failure> {
     let from_env = || {
         let name = route.base_url_env.as_deref()?;
         Some((read(name)?, format!("the environment variable {name}")))

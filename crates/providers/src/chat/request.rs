@@ -48,12 +48,7 @@ pub struct ChatRenderer {
 impl ChatRenderer {
     /// A renderer of the provider with this id and these other ids.
     pub fn new(provider: &str, aliases: &[String], quirks: Quirks) -> Self {
-        Self {
-            provider: provider.to_owned(),
-            aliases: aliases.to_vec(),
-            quirks,
-            rolled: None,
-        }
+        Self { provider: provider.to_owned(), aliases: aliases.to_vec(), quirks, rolled: None }
     }
 
     pub(super) fn render_nodes(
@@ -288,7 +283,8 @@ impl Rolled {
     }
 
     fn body(&self, head: Vec<u8>) -> Bytes {
-        const TAIL: &[u8] = br#","stream":true,"stream_options":{"include_usage":true},"messages":["#;
+        const TAIL: &[u8] =
+            br#","stream":true,"stream_options":{"include_usage":true},"messages":["#;
         let mut body = head;
         body.reserve_exact(self.tools_json.len() + self.messages.len() + TAIL.len() + 16);
         if !self.tools_json.is_empty() {
