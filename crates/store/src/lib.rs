@@ -5,14 +5,12 @@
 
 mod config;
 mod error;
-mod fold;
 mod jsonl;
 mod log;
 mod service;
 
 pub use config::StoreConfig;
 pub use error::StoreError;
-pub use fold::{Fold, KnownTypes};
 pub use jsonl::JsonlStore;
 pub use log::{Log, Subscription};
 pub use service::{
