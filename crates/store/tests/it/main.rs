@@ -10,5 +10,6 @@ mod lease;
 mod list;
 mod model;
 mod places;
+mod rows;
 mod setup;
 mod subscribe;

@@ -197,3 +197,45 @@ async fn a_newer_format_says_upgrade() {
     assert!(matches!(error, StoreError::NewerFormat { found: 2, .. }), "{error}");
     assert!(error.to_string().contains("upgrade Reins"));
 }
+
+/// Runs a future as another user. Threads that the runtime starts for it are that user's too.
+fn as_nobody<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let run = || {
+        rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(65534)).ok()?;
+        Some(work())
+    };
+    let result = std::thread::spawn(run).join().unwrap();
+    if result.is_none() {
+        skipped("root");
+    }
+    result
+}
+
+#[test]
+fn a_home_that_is_not_ours_is_said_before_anything_is_written() {
+    use std::os::unix::fs::PermissionsExt;
+    let root = tempfile::tempdir().unwrap();
+    let mode = |path: &Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let errors = |home: std::path::PathBuf| {
+        as_nobody(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            let store = store(&home);
+            runtime.block_on(create_error(&store))
+        })
+    };
+    let path = root.path().to_path_buf();
+    let Some(closed) = errors(path.clone()) else { return };
+    assert!(matches!(closed, StoreError::NotOurs { owner: 0, .. }), "{closed}");
+    let Some(below) = errors(path.join("home")) else { return };
+    assert!(matches!(below, StoreError::Permission { .. }), "{below}");
+    // Even where the system would let us write.
+    mode(&path, 0o777);
+    let Some(open) = errors(path.clone()) else { return };
+    assert!(matches!(open, StoreError::NotOurs { owner: 0, .. }), "{open}");
+    mode(&path, 0o755);
+    let Some(below) = errors(path.join("home")) else { return };
+    assert!(matches!(&below, StoreError::Permission { path: p } if *p == path), "{below}");
+    assert_eq!(std::fs::read_dir(&path).unwrap().count(), 0);
+}
