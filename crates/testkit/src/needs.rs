@@ -20,7 +20,8 @@ pub fn have(program: &str) -> bool {
 }
 
 /// Whether a test that needs `program` can run. If not, it says `SKIPPED (needs X)`, and adds the
-/// line to `skipped.txt` beside the test binaries' folder, where the count can be read at the end:
+/// line to the file that `REINS_TEST_SKIPS` names (else `skipped.txt` in the target folder), whose
+/// lines are the count at the end:
 ///
 /// ```no_run
 /// # fn main() -> Result<(), reins_testkit::NeedsError> {
@@ -57,8 +58,11 @@ fn note(path: &Path, line: &str) -> std::io::Result<()> {
     file.write_all(format!("{line}\n").as_bytes())
 }
 
-/// `<target>/skipped.txt`; test binaries lie in `<target>/<profile>/deps`.
+/// `<target>/skipped.txt` unless named; test binaries lie in `<target>/<profile>/deps`.
 fn skipped_file() -> PathBuf {
+    if let Some(path) = std::env::var_os("REINS_TEST_SKIPS") {
+        return PathBuf::from(path);
+    }
     let program = std::env::current_exe().unwrap_or_default();
     let target = program.ancestors().nth(3).filter(|path| !path.as_os_str().is_empty());
     target.map_or_else(std::env::temp_dir, Path::to_owned).join("skipped.txt")

@@ -89,11 +89,17 @@ fn an_absent_program_is_skipped_or_fails() {
         return;
     }
     let bin = Bin::new(program).unwrap().env("REINS_TEST_NEEDS", "1");
+    // Not counted: nothing is really skipped.
+    let skips = bin.project().join("skips");
+    let bin = bin.env("REINS_TEST_SKIPS", &skips);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let args = ["--exact", "run::an_absent_program_is_skipped_or_fails", "--nocapture"];
     let skipped = runtime.block_on(bin.run(args)).unwrap();
     assert_eq!(skipped.code, Some(0), "{skipped:?}");
     assert!(skipped.stderr.contains(&format!("SKIPPED (needs {absent})")), "{skipped:?}");
+    let counted = std::fs::read_to_string(&skips).unwrap();
+    assert_eq!(counted.lines().count(), 1, "{counted}");
+    assert!(counted.contains(absent) && counted.contains("an_absent_program"), "{counted}");
     let failed = runtime.block_on(bin.env("CI", "true").run(args)).unwrap();
     assert_eq!(failed.code, Some(101), "{failed:?}");
     assert!(failed.stderr.contains(&format!("needs {absent}, which is absent")), "{failed:?}");
