@@ -1,0 +1,5 @@
+//! Tests of the kernel through its public face.
+
+mod chains;
+mod plugins;
+mod scopes;
