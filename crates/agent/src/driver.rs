@@ -5,7 +5,7 @@ mod effects;
 mod request;
 mod work;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -86,7 +86,8 @@ pub(crate) struct Driver {
     pub(crate) core: Core,
     pub(crate) log: Log,
     pub(crate) mailbox: mpsc::Receiver<Command>,
-    pub(crate) mailbox_in: mpsc::Sender<Command>,
+    /// Weak, so that the mailbox closes with its last outside owner.
+    pub(crate) mailbox_in: mpsc::WeakSender<Command>,
     pub(crate) done: mpsc::Receiver<Done>,
     pub(crate) done_in: mpsc::Sender<Done>,
     pub(crate) inputs: mpsc::Receiver<Input>,
@@ -96,6 +97,8 @@ pub(crate) struct Driver {
     pub(crate) running: HashMap<Op, AbortHandle>,
     pub(crate) bodies: HashMap<Op, CancelToken>,
     pub(crate) ready: HashMap<CallId, ReadyCall>,
+    /// Answers that were known at once.
+    pub(crate) now: VecDeque<Input>,
     pub(crate) waiting: Waiting,
     pub(crate) turn: TurnState,
     pub(crate) observations: Observations,
@@ -122,7 +125,6 @@ pub(crate) struct TurnState {
     pub(crate) renderer: Option<(String, Box<dyn Renderer>)>,
     pub(crate) rendered: Option<Rendered>,
     pub(crate) plan: Option<Plan>,
-    pub(crate) previous_tool_rows: HashMap<String, String>,
 }
 
 impl Driver {
@@ -205,23 +207,22 @@ impl Driver {
         self.feed(input).await;
     }
 
-    /// One step of the core, and everything it asks for.
+    /// One step of the core and everything it asks for, until nothing is known at once.
     async fn feed(&mut self, input: Input) {
+        self.now.push_back(input);
+        while let Some(input) = self.now.pop_front() {
+            self.step(input).await;
+        }
+    }
+
+    async fn step(&mut self, input: Input) {
         if let Some(op) = answered_op(&input) {
             drop(self.running.remove(&op));
             drop(self.bodies.remove(&op));
         }
-        let mut effects = self.core.step(self.env.clock.now_ms(), input);
-        let mut failed = None;
-        for effect in effects.drain(..) {
+        for effect in self.core.step(self.env.clock.now_ms(), input) {
             if let Err(message) = self.perform(effect).await {
-                failed.get_or_insert(message);
-            }
-        }
-        if let Some(message) = failed {
-            // The core ends without appending, so this does not recurse further.
-            for effect in self.core.step(self.env.clock.now_ms(), Input::StoreFailed { message }) {
-                drop(self.perform(effect).await);
+                self.now.push_front(Input::StoreFailed { message });
             }
         }
     }

@@ -32,7 +32,7 @@ impl Driver {
             Effect::Render { op, .. } => {
                 // Rendering is the delta's cost; a task would cost more than it saves.
                 let result = self.render();
-                drop(self.done_in.try_send(Done::Input(Input::Rendered { op, result })));
+                self.now.push_back(Input::Rendered { op, result });
             }
             Effect::StartAttempt { op, .. } => self.start_attempt(op),
             Effect::StopAttempt { op } | Effect::Abandon { op } => {
@@ -107,8 +107,7 @@ impl Driver {
         failure: reins_schema::Failure,
     ) {
         let Some(plan) = &self.turn.plan else {
-            let input = Input::RetryDecided { op, decision: RetryDecision::GiveUp };
-            drop(self.done_in.try_send(Done::Input(input)));
+            self.now.push_back(Input::RetryDecided { op, decision: RetryDecision::GiveUp });
             return;
         };
         let policy = plan.provider.retry_policy();
