@@ -1,1 +1,9 @@
-//! placeholder
+//! Live agents of a process, and the one API that every front end uses.
+
+mod open;
+mod run;
+mod view;
+
+pub use open::{Host, HostError, OpenOrder, SessionChoice};
+pub use run::{Denied, RunEnd, RunOrder, RunOutcome, run};
+pub use view::{SessionView, ViewError};
