@@ -13,7 +13,8 @@ use crate::tool::ToolFailure;
 /// Lets work outside the driver append events of registered types.
 #[derive(Clone)]
 pub(crate) struct Committer {
-    pub(crate) mailbox: mpsc::Sender<Command>,
+    /// Weak: work in flight must not keep the mailbox open.
+    pub(crate) mailbox: mpsc::WeakSender<Command>,
 }
 
 impl Committer {
@@ -21,7 +22,9 @@ impl Committer {
     pub(crate) async fn commit(&self, draft: Draft) -> Result<u64, Refusal> {
         let (answer, committed) = oneshot::channel();
         let gone = || Refusal("the agent has ended".to_owned());
-        self.mailbox.send(Command::Commit { draft, answer }).await.map_err(|_| gone())?;
+        let mailbox = self.mailbox.upgrade().ok_or_else(gone)?;
+        mailbox.send(Command::Commit { draft, answer }).await.map_err(|_| gone())?;
+        drop(mailbox);
         committed.await.map_err(|_| gone())?
     }
 }

@@ -148,7 +148,8 @@ impl Driver {
             }
         }
         self.work.shutdown().await;
-        self.log.close().await;
+        // The log keeps its own first error; `Agent::store_failure` shows it.
+        drop(self.log.close().await);
     }
 
     fn is_still(&self) -> bool {

@@ -3,15 +3,7 @@
 use reins_schema::{CallId, Draft};
 use serde::{Deserialize, Serialize};
 
-/// A registered event type; an entry under the type's name. Appending an unregistered type is
-/// refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EventType {
-    /// Version of the payload.
-    pub version: u32,
-    /// A reader that does not know the type may skip it.
-    pub ignorable: bool,
-}
+pub use reins_session::EventType;
 
 /// The event types of this crate.
 pub const EVENT_TYPES: [(&str, EventType); 4] = [

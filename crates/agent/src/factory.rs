@@ -182,7 +182,7 @@ impl LoopFactory {
         let session = opened.header.id.clone();
         if let Some(reason) = opened.fold.read_only() {
             let reason = reason.to_owned();
-            opened.log.close().await;
+            opened.log.close().await?;
             return Err(AgentError::ReadOnly { session, reason });
         }
         let scope = order.scope.child(session.as_str());
@@ -190,7 +190,7 @@ impl LoopFactory {
         let registrations = match setup {
             Ok(registrations) => registrations,
             Err(problem) => {
-                opened.log.close().await;
+                opened.log.close().await?;
                 return Err(AgentError::Setup(problem));
             }
         };
@@ -262,7 +262,7 @@ impl LoopFactory {
 /// The event types that are registered in a scope.
 pub fn known_types(scope: &Scope) -> KnownTypes {
     let entries = scope.entries::<EventType>().into_iter();
-    entries.map(|entry| (entry.name.to_string(), (entry.value.version, entry.value.ignorable))).collect()
+    entries.map(|entry| (entry.name.to_string(), *entry.value)).collect()
 }
 
 /// What the driver needs of the past besides the fold.
@@ -335,7 +335,7 @@ fn start(
     let opened_input = Input::Opened { recovered: opened.recovered };
     #[expect(clippy::disallowed_methods, reason = "the handle owns the task and `close` awaits it")]
     let task = tokio::spawn(driver.run(opened_input));
-    let committer = Committer { mailbox: mailbox_in.clone() };
+    let committer = Committer { mailbox: mailbox_in.downgrade() };
     let agent = Agent::new(Shared {
         session,
         scope,

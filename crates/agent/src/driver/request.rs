@@ -1,18 +1,16 @@
 //! From a call configuration to a rendered request.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::Arc;
 
-use reins_kernel::Scope;
 use reins_schema::{
-    CallConfig, Failure, FailureCode, HeaderReason, Purpose, RequestContext, RequestHeader,
+    CallConfig, Failure, HeaderReason, Purpose, RequestContext, RequestHeader,
 };
 use reins_session::{Input, Op, RenderedFacts, RequestPlan};
 
 use super::{Done, Driver, Plan};
 use crate::chains::RequestConfig;
 use crate::prompt::{SectionText, assembly_failure, system_prompt};
-use crate::provider::{Provider, ResolvedCall};
+use crate::provider::{ResolvedCall, resolve};
 
 impl Driver {
     pub(super) fn ask_config(&mut self, op: Op, turn: u64, step: u64) {
@@ -90,37 +88,6 @@ impl Driver {
         self.turn.rendered = Some(rendered);
         Ok(facts)
     }
-}
-
-/// Finds the provider and lets it complete the configuration.
-pub(crate) fn resolve(
-    scope: &Scope,
-    config: CallConfig,
-) -> Result<(Arc<dyn Provider>, ResolvedCall), Failure> {
-    let provider = find_provider(scope, &config.provider)?;
-    let config = CallConfig { provider: provider.id().to_owned(), ..config };
-    let call = provider.resolve(config)?;
-    Ok((provider, call))
-}
-
-/// The provider with this id or alias.
-///
-/// # Errors
-/// INVALID_REQUEST naming the ids that exist.
-pub(crate) fn find_provider(scope: &Scope, id: &str) -> Result<Arc<dyn Provider>, Failure> {
-    let entries = scope.entries::<dyn Provider>();
-    let found = entries.iter().find(|entry| {
-        entry.value.id() == id || entry.value.aliases().iter().any(|alias| alias == id)
-    });
-    found.map(|entry| entry.value.clone()).ok_or_else(|| {
-        let ids: Vec<&str> = entries.iter().map(|entry| entry.value.id()).collect();
-        let known = if ids.is_empty() {
-            "no provider row is enabled".to_owned()
-        } else {
-            format!("providers are: {}", ids.join(", "))
-        };
-        Failure::new(FailureCode::InvalidRequest, format!("there is no provider `{id}`; {known}"))
-    })
 }
 
 struct HeaderDraft {
