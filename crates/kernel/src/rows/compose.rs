@@ -44,6 +44,17 @@ impl std::fmt::Debug for Ready {
 }
 
 impl Row {
+    /// Where a field of `config` was written, for example `retry.codes[2]`; for a field that was
+    /// not written, the nearest table around it.
+    pub fn field_origin(&self, path: &str) -> Origin {
+        Origin {
+            layer: self.text.source.layer.clone(),
+            file: self.text.source.file.clone(),
+            line: self.text.line_of(path),
+            ..self.origin.clone()
+        }
+    }
+
     /// An error at the field of `config` with this path; the empty path is the whole.
     pub(super) fn config_error(&self, path: &str, problem: String) -> RowError {
         let line = self.text.line_of(path);
@@ -96,7 +107,12 @@ pub fn compose(
         }
         for item in items.patches {
             match rows.iter().position(|row| row.id == item.id) {
-                Some(at) => patch(&mut rows[at], item, &items.source, &mut errors),
+                Some(at) => {
+                    if item.config.is_none() && item.disabled.is_none() {
+                        warnings.push(empty_patch(&item, &items.source));
+                    }
+                    patch(&mut rows[at], item, &items.source, &mut errors);
+                }
                 None => warnings.push(absent(&rows, &item, &items.source)),
             }
         }
@@ -179,4 +195,9 @@ fn absent(rows: &[Row], item: &Item, source: &Source) -> RowWarning {
     let known = rows.iter().map(|row| row.id.as_str());
     error.suggestion = nearest(&item.id, known).map(str::to_owned);
     RowWarning(error)
+}
+
+fn empty_patch(item: &Item, source: &Source) -> RowWarning {
+    let problem = "this patch changes nothing; give it `config` or `disabled`".to_owned();
+    RowWarning(source.error(item.line, Some(&item.id), problem))
 }

@@ -104,7 +104,8 @@ pub(super) fn read_layer(layer: &Layer, errors: &mut Vec<RowError>) -> LayerItem
         errors.push(source.error(0, None, problem));
         return items;
     }
-    let mut reader = Reader { text: &layer.text, source, errors };
+    let breaks = layer.text.match_indices('\n').map(|(at, _)| at).collect();
+    let mut reader = Reader { breaks, source, errors };
     let (document, syntax) = DeTable::parse_recoverable(&layer.text);
     for error in &syntax {
         let line = error.span().map_or(0, |span| reader.line(&span));
@@ -120,7 +121,8 @@ pub(super) fn read_layer(layer: &Layer, errors: &mut Vec<RowError>) -> LayerItem
 }
 
 struct Reader<'a> {
-    text: &'a str,
+    /// Offsets of the line breaks, ascending.
+    breaks: Vec<usize>,
     source: Source,
     errors: &'a mut Vec<RowError>,
 }
@@ -129,8 +131,7 @@ type Entries<'t, 'i> = &'t [Spanned<DeValue<'i>>];
 
 impl Reader<'_> {
     fn line(&self, span: &Range<usize>) -> u32 {
-        let before = self.text.as_bytes().get(..span.start).unwrap_or_default();
-        let breaks = before.iter().filter(|byte| **byte == b'\n').count();
+        let breaks = self.breaks.partition_point(|at| *at < span.start);
         u32::try_from(breaks + 1).unwrap_or(u32::MAX)
     }
 

@@ -160,9 +160,8 @@ fn the_keys_and_types_of_a_config() {
         ),
         (
             "max_bytes = \"many\"\n",
-            &[
-                "home.toml:4: row `read`, field `config.max_bytes`: must be an integer, found a string",
-            ],
+            &["home.toml:4: row `read`, field `config.max_bytes`: must be an integer, \
+                 found a string"],
         ),
         (
             "max_bytes = -1\n",
@@ -171,9 +170,8 @@ fn the_keys_and_types_of_a_config() {
         ),
         (
             "max_bytes = 1.5\n",
-            &[
-                "home.toml:4: row `read`, field `config.max_bytes`: must be an integer, found a number",
-            ],
+            &["home.toml:4: row `read`, field `config.max_bytes`: must be an integer, \
+                 found a number"],
         ),
         (
             "max_bytes = 99999999999999999999\n",
@@ -266,15 +264,15 @@ fn required_keys_tags_and_maps() {
             &["home.toml:7: row `p`, field `config.models.big.window`: is required"],
         ),
         (
-            "url = \"x\"\nauth = \"none\"\nsource = { kind = \"file\", path = \"p\", ur = \"x\" }\n",
+            "url = \"x\"\nauth = \"none\"\n\
+             source = { kind = \"file\", path = \"p\", ur = \"x\" }\n",
             &["home.toml:7: row `p`, field `config.source.ur`: unknown key"],
         ),
         (
             "url = \"x\"\nauth = \"none\"\nsource = { kind = \"fiel\", path = \"p\" }\n",
-            &[
-                "home.toml:7: row `p`, field `config.source.kind`: `fiel` is none of `file`, `web`; \
-               did you mean `file`?",
-            ],
+            &["home.toml:7: row `p`, field `config.source.kind`: `fiel` is none of `file`, \
+                 `web`; \
+               did you mean `file`?"],
         ),
     ];
     for (lines, expected) in cases {
@@ -378,4 +376,16 @@ fn a_layer_has_a_size() {
         problems(&text),
         ["home.toml: the text is longer than 1048576 bytes; split the layer"]
     );
+}
+
+#[test]
+fn deep_nesting_is_an_error_and_no_overflow() {
+    let lists = format!("root = {}{}\n", "[".repeat(100_000), "]".repeat(100_000));
+    let tables = format!("retry = {}1{}\n", "{a=".repeat(100_000), "}".repeat(100_000));
+    let dotted = format!("{}a = 1\n", "a.".repeat(100_000));
+    let header = format!("[row.config{}]\nx = 1\n", ".a".repeat(100_000));
+    for lines in [lists, tables, dotted, header] {
+        let problems = config(&lines);
+        assert!(!problems.is_empty() && problems.iter().all(|text| text.len() < 1000));
+    }
 }

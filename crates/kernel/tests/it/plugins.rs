@@ -191,7 +191,10 @@ fn step(config: &StepConfig, mount: &mut Mount<'_>) -> Result<(), MountError> {
 }
 
 macro_rules! building {
-    ($plugin:ident, $name:literal, $provides:expr, [$($need:expr),*], [$($want:expr),*], $mount:expr) => {
+    (
+        $plugin:ident, $name:literal, $provides:expr,
+        [$($need:expr),*], [$($want:expr),*], $mount:expr
+    ) => {
         pub(crate) struct $plugin;
 
         impl Plugin for $plugin {

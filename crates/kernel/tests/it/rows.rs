@@ -60,6 +60,33 @@ fn a_patch_of_an_absent_row_warns() {
 }
 
 #[test]
+fn a_patch_without_a_change_warns() {
+    let composition = composed(&[("base", BASE), ("home", "[[row]]\nid = \"read\"\n")]);
+    assert_eq!(
+        composition.warnings[0].to_string(),
+        "home:1: row `read`: this patch changes nothing; give it `config` or `disabled`"
+    );
+}
+
+#[test]
+fn every_field_knows_where_it_was_written() {
+    let patch = "[[row]]\nid = \"read\"\n[row.config]\nmax_bytes = 7\n\n[row.config.retry]\n\
+                 codes = [1,\n 2]\n";
+    let row = composed(&[("base", BASE), ("home", patch)]).rows.remove(0);
+    let cases = [
+        ("", "home:3"),
+        ("max_bytes", "home:4"),
+        ("retry", "home:6"),
+        ("retry.attempts", "home:6"),
+        ("retry.codes[1]", "home:8"),
+        ("root", "home:3"),
+    ];
+    for (path, place) in cases {
+        assert_eq!(row.field_origin(path).place(), place, "{path}");
+    }
+}
+
+#[test]
 fn a_patch_of_a_row_of_a_later_layer_warns() {
     let patch = "[[row]]\nid = \"read\"\ndisabled = true\n";
     let composition = composed(&[("early", patch), ("base", BASE)]);

@@ -16,7 +16,8 @@ fn names(scope: &Scope) -> Vec<String> {
 async fn a_row_becomes_an_entry() {
     let catalog = Catalog::new(&[PluginDef::of::<Read>()]).unwrap();
     let text = "[[insert]]\nid = \"read\"\nplugin = \"tool-read\"\n[insert.config]\n\
-                root = \"${home}/x${env:EMPTY:-y}${env:NOPE:-z}$${env:TOKEN}\"\nmodes = [\"text\"]\n";
+                root = \"${home}/x${env:EMPTY:-y}${env:NOPE:-z}$${env:TOKEN}\"\n\
+                modes = [\"text\"]\n";
     let composition = compose(&[layer("base", None, text)], &catalog, &references()).unwrap();
     let generation = composition.build(&catalog, 1).await.unwrap();
     let tool = generation.scope.entry::<dyn Tool>("read").unwrap();
