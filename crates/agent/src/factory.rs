@@ -1,6 +1,6 @@
 //! Making agents: a transaction that either publishes a working agent or leaves nothing.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -178,7 +178,7 @@ impl LoopFactory {
     async fn make_agent(&self, order: AgentOrder) -> Result<Agent, AgentError> {
         let known = known_types(&order.scope);
         let mut seen = Seen::default();
-        let opened = self.open(&order, known, &mut seen).await?;
+        let opened = self.open(&order.session, &order.cwd, known, &mut seen).await?;
         let session = opened.header.id.clone();
         if let Some(reason) = opened.fold.read_only() {
             let reason = reason.to_owned();
@@ -222,17 +222,18 @@ impl LoopFactory {
 
     async fn open(
         &self,
-        order: &AgentOrder,
+        session: &SessionOrder,
+        cwd: &Path,
         known: KnownTypes,
         seen: &mut Seen,
     ) -> Result<OpenSession, AgentError> {
-        match &order.session {
+        match session {
             SessionOrder::New => {
                 let header = Header {
                     format: FORMAT,
                     id: SessionId::new(Uuid::now_v7().to_string()),
                     created_at: self.clock.now_ms(),
-                    cwd: order.cwd.clone(),
+                    cwd: cwd.to_owned(),
                     parent: None,
                     origin: None,
                     delegation_depth: 0,

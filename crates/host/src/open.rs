@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::DefaultModel;
 use reins_agent::{
     Agent, AgentError, AgentFactory, AgentOrder, Provider, SessionOrder, find_provider,
 };
@@ -81,8 +82,6 @@ pub struct OpenOrder {
     pub explicit_cwd: bool,
     /// `provider/model`, when asked for.
     pub model: Option<String>,
-    /// The model of new sessions.
-    pub default_model: String,
     /// Steps of a turn.
     pub max_steps: Option<u64>,
     /// Wall time of a turn in milliseconds.
@@ -134,11 +133,15 @@ impl Host {
     /// # Errors
     /// Any of [`HostError`].
     pub async fn open(&self, order: OpenOrder) -> Result<Agent, HostError> {
-        let (session, cwd) = self.choose(&order).await?;
-        let model = match (&order.model, &session) {
+        let Chosen { session, cwd, last } = self.choose(&order).await?;
+        let model = match (&order.model, last) {
             (Some(model), _) => Some(self.model(model)?),
-            (None, SessionOrder::New) => Some(self.model(&order.default_model)?),
-            (None, SessionOrder::Resume(_)) => None,
+            // What the session used last goes on, with the provider's own defaults resolved anew.
+            (None, Some(last)) => {
+                self.check(&last)?;
+                None
+            }
+            (None, None) => Some(self.model(&self.default_model()?)?),
         };
         let order = AgentOrder {
             scope: self.generation.scope.clone(),
@@ -155,25 +158,40 @@ impl Host {
     /// Resolves `provider/model` and checks that a request could leave.
     fn model(&self, text: &str) -> Result<CallConfig, HostError> {
         let (provider, model) = split_model(self.scope(), text)?;
-        provider.ready().map_err(HostError::Model)?;
         let config = CallConfig {
             provider: provider.id().to_owned(),
             model: model.to_owned(),
             ..CallConfig::default()
         };
-        provider.resolve(config.clone()).map_err(HostError::Model)?;
+        self.check(&config)?;
         Ok(config)
     }
 
-    async fn choose(&self, order: &OpenOrder) -> Result<(SessionOrder, PathBuf), HostError> {
+    fn check(&self, config: &CallConfig) -> Result<(), HostError> {
+        let provider = find_provider(self.scope(), &config.provider).map_err(HostError::Model)?;
+        provider.resolve(config.clone()).map_err(HostError::Model)?;
+        provider.ready().map_err(HostError::Model)
+    }
+
+    fn default_model(&self) -> Result<String, HostError> {
+        let row = self.scope().need::<DefaultModel>();
+        row.map(|row| row.0.clone()).map_err(|e| HostError::Missing(e.to_string()))
+    }
+
+    async fn choose(&self, order: &OpenOrder) -> Result<Chosen, HostError> {
         let id = match &order.session {
-            SessionChoice::New => return Ok((SessionOrder::New, order.cwd.clone())),
+            SessionChoice::New => {
+                let cwd = order.cwd.clone();
+                return Ok(Chosen { session: SessionOrder::New, cwd, last: None });
+            }
             SessionChoice::Id(id) => id.clone(),
             SessionChoice::Newest => self.newest(&order.cwd).await?,
         };
         let mut unseen = |_: &reins_schema::Event| {};
         let known = reins_agent::known_types(self.scope());
-        let header = self.store.inspect(&id, known, &mut unseen).await?.header;
+        let inspected = self.store.inspect(&id, known, &mut unseen).await?;
+        let last = inspected.fold.request_header().map(|header| header.config.clone());
+        let header = inspected.header;
         let gone = self.directory(&header.cwd).await.is_none();
         if order.explicit_cwd && !gone && !self.same_directory(&header.cwd, &order.cwd).await {
             return Err(HostError::OtherDirectory {
@@ -186,7 +204,7 @@ impl Host {
             return Err(HostError::DirectoryGone { session: id, is: header.cwd });
         }
         let cwd = if order.explicit_cwd { order.cwd.clone() } else { header.cwd };
-        Ok((SessionOrder::Resume(id), cwd))
+        Ok(Chosen { session: SessionOrder::Resume(id), cwd, last })
     }
 
     async fn newest(&self, cwd: &Path) -> Result<SessionId, HostError> {
@@ -213,6 +231,13 @@ impl Host {
     pub async fn stop(self) {
         self.generation.stop().await;
     }
+}
+
+/// A session, its directory, and the call configuration of its last request.
+struct Chosen {
+    session: SessionOrder,
+    cwd: PathBuf,
+    last: Option<CallConfig>,
 }
 
 /// Provider and model id of `provider/model`.

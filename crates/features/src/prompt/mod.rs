@@ -93,21 +93,8 @@ struct Date {
 
 impl RuntimeFact for Date {
     fn text(&self, _of: &PromptContext) -> BoxFuture<'static, Option<String>> {
-        say(format!("Date (UTC): {}", date(self.clock.now_ms())))
+        let now = jiff::Timestamp::from_millisecond(self.clock.now_ms());
+        let date = now.map(|now| jiff::tz::Offset::UTC.to_datetime(now).date());
+        Box::pin(std::future::ready(date.ok().map(|date| format!("Date (UTC): {date}"))))
     }
-}
-
-/// `2026-02-28` of Unix milliseconds, after Howard Hinnant's `civil_from_days`.
-fn date(unix_ms: i64) -> String {
-    let days = unix_ms.div_euclid(86_400_000) + 719_468;
-    let era = days.div_euclid(146_097);
-    let day_of_era = days.rem_euclid(146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02}")
 }
