@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use reins_host::Host;
-use reins_kernel::{Composition, Layer, References, RowError, Scope, compose};
+use reins_kernel::{Composition, Layer, References, Root, RowError, compose};
 use reins_world::Env;
 
 use crate::args::ComposeArgs;
@@ -49,12 +49,10 @@ impl Start {
         Ok(Host::new(built.map_err(|errors| row_errors(&errors))?)?)
     }
 
-    /// A root scope with what only the process itself can provide.
-    pub(crate) fn root(&self) -> Result<Scope, CliError> {
-        let root = Scope::root();
-        let origin = reins_kernel::Origin::runtime("process");
-        let env = root.provide::<Env>(self.env.clone(), &origin);
-        env.map_err(|e| CliError::internal(e.to_string()))?.keep();
+    /// What only the process itself can provide.
+    pub(crate) fn root(&self) -> Result<Root, CliError> {
+        let mut root = Root::default();
+        root.give::<Env>(self.env.clone()).map_err(|e| CliError::internal(e.to_string()))?;
         Ok(root)
     }
 }
