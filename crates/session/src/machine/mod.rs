@@ -328,7 +328,14 @@ impl Core {
         };
         match result {
             _ if !awaited => {}
-            Err(problem) => self.die(&problem),
+            Err(problem) => {
+                match self.turn.as_mut().map(|turn| &mut turn.phase) {
+                    Some(Phase::Tools(tools)) => tools.lose_flush(),
+                    Some(phase) => *phase = Phase::Between,
+                    None => {}
+                }
+                self.die(&problem);
+            }
             Ok(()) => match self.turn.as_ref().map(|turn| &turn.phase) {
                 Some(Phase::Sending { attempt, .. }) => self.start_attempt(*attempt),
                 Some(Phase::Ending { .. }) => self.ended(),

@@ -64,6 +64,11 @@ impl Tools {
         self.flush.as_ref().is_some_and(|(flush, _)| *flush == op)
     }
 
+    /// The barrier was answered and not passed.
+    pub(crate) fn lose_flush(&mut self) {
+        self.flush = None;
+    }
+
     pub(crate) fn asks_limit(&self, op: Op) -> bool {
         matches!(self.lane, Lane::Limit { op: awaited } if awaited == op)
     }
