@@ -5,16 +5,16 @@
 
 mod config;
 mod error;
-mod fold;
 mod jsonl;
 mod log;
+mod plugin;
 mod service;
 
 pub use config::StoreConfig;
 pub use error::StoreError;
-pub use fold::{Fold, KnownTypes};
 pub use jsonl::JsonlStore;
 pub use log::{Log, Subscription};
+pub use plugin::PLUGIN;
 pub use service::{
     Damage, Inspected, LeaseInfo, Listing, OpenSession, SessionSummary, Store, check_id,
 };

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use crate::fold::{Fold, KnownTypes};
 use futures_util::future::BoxFuture;
 use reins_schema::{Event, Header, SessionId, SessionRecovered};
+use reins_session::{Fold, KnownTypes};
 
 use crate::{Log, StoreError};
 

@@ -12,6 +12,9 @@ use crate::{StoreError, check_id};
 
 const HEADER_BYTES_MAX: u64 = 1 << 20;
 
+/// How many ids are compared with one that is not there.
+const NAMES_MAX: usize = 100_000;
+
 /// Where everything of one session is.
 #[derive(Clone, Debug)]
 pub(crate) struct Folder {
@@ -139,17 +142,18 @@ pub(crate) fn check_new(header: &Header) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// The only session whose id begins with the given text, or that the text begins with.
+/// The only session whose id begins with the given text, else the one most like it.
 fn nearest(sessions: &Path, id: &SessionId) -> Option<SessionId> {
-    let wanted = id.as_str();
-    let mut found = None;
-    for entry in fs::read_dir(sessions).ok()?.flatten().take(100_000) {
-        let name = entry.file_name();
-        let Some(name) = name.to_str().filter(|name| !name.starts_with('.')) else { continue };
-        let alike = name.starts_with(wanted) || wanted.starts_with(name);
-        if alike && found.replace(SessionId::new(name)).is_some() {
-            return None;
-        }
-    }
-    found
+    let entries = fs::read_dir(sessions).ok()?.flatten().take(NAMES_MAX);
+    let names: Vec<String> = entries
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| !name.starts_with('.'))
+        .collect();
+    let mut begun = names.iter().filter(|name| name.starts_with(id.as_str()));
+    let found = match (begun.next(), begun.next()) {
+        (Some(only), None) => Some(only.as_str()),
+        (Some(_), Some(_)) => None,
+        (None, _) => reins_kernel::nearest(id.as_str(), names.iter().map(String::as_str)),
+    };
+    found.map(SessionId::new)
 }

@@ -51,8 +51,11 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        // Only information: the lock itself goes with the file handle.
+        // Only information, so an error changes nothing.
         drop(self.file.set_len(0));
+        // Closing alone is not enough: a process that is just being started from another thread
+        // has a copy of the handle until it runs its program, and the copy would keep the lock.
+        drop(self.file.unlock());
     }
 }
 

@@ -12,9 +12,9 @@ mod seek;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::fold::{Fold, KnownTypes};
 use futures_util::future::BoxFuture;
 use reins_schema::{Event, Header, SessionId};
+use reins_session::{Fold, KnownTypes};
 
 pub(crate) use folder::Folder;
 pub(crate) use lease::Lease;

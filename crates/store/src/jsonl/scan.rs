@@ -229,11 +229,13 @@ impl Scanner {
 
     /// The event in the current line; `None` when it is before the wanted ones.
     fn parse(&mut self) -> Result<Option<Event>, Bad> {
-        if self.next_seq.is_none() && seek::line_seq(&self.line).is_some_and(|s| s < self.from) {
+        let begins = seek::line_seq(&self.line);
+        let due = *self.next_seq.get_or_insert(begins.unwrap_or(self.from));
+        if due < self.from && begins == Some(due) {
+            self.next_seq = Some(due + 1);
             return Ok(None);
         }
         let (event, _) = Event::decode(&self.line).map_err(|e| Bad::Bytes(e.to_string()))?;
-        let due = self.next_seq.unwrap_or(self.from);
         if event.seq != due {
             let problem = format!("event {} stands where event {due} is due", event.seq);
             return Err(Bad::Order(problem));

@@ -83,3 +83,6 @@ pub(crate) fn line_seq(line: &[u8]) -> Option<u64> {
     let end = digits.iter().position(|byte| *byte == b',')?;
     std::str::from_utf8(&digits[..end]).ok()?.parse().ok()
 }
+
+#[cfg(test)]
+mod tests;

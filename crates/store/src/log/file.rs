@@ -70,3 +70,6 @@ impl ActiveFile {
         Err(StoreError::Lost { path: self.path.clone(), expected: self.length, found })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -144,27 +144,26 @@ impl Queue {
         let first = state.waiting_since.is_none();
         state.waiting_since.get_or_insert_with(Instant::now);
         let wake = first || state.is_half_full(self.limits);
-        let progress = state.progress;
+        self.publish(&state);
         drop(state);
         if wake {
             self.work.notify_one();
         }
-        self.progress.send_replace(progress);
         Ok(true)
     }
 
     /// Asks the writer to make everything committed durable; returns the number to wait for.
     pub(crate) fn request_flush(&self) -> Result<u64, StoreError> {
         let mut state = self.lock();
-        if state.progress.durable < state.progress.committed {
-            state.check_open()?;
-        } else if let Some(failure) = &state.failure {
+        if let Some(failure) = &state.failure {
             return Err(failure.clone());
         }
-        state.flush_to = state.progress.committed;
-        let target = state.flush_to;
-        drop(state);
-        self.work.notify_one();
+        let target = state.progress.committed;
+        if state.progress.durable < target {
+            state.flush_to = target;
+            drop(state);
+            self.work.notify_one();
+        }
         Ok(target)
     }
 
@@ -214,7 +213,7 @@ impl Queue {
             }
             Err(error) => state.fail(error),
         }
-        self.publish(state);
+        self.publish(&state);
     }
 
     /// After a failure the writer only waits for the close.
@@ -233,13 +232,12 @@ impl Queue {
         if state.progress.durable < state.progress.committed && state.failure.is_none() {
             state.fail(StoreError::Writer { problem: "it ended early".to_owned() });
         }
-        self.publish(state);
+        self.publish(&state);
     }
 
-    fn publish(&self, state: MutexGuard<'_, State>) {
-        let progress = state.progress;
-        drop(state);
-        self.progress.send_replace(progress);
+    /// Under the lock, or an older state could overtake a newer one and a waiter would sleep on.
+    fn publish(&self, state: &State) {
+        self.progress.send_replace(state.progress);
     }
 
     /// At most `limit` committed events from number `next` on.

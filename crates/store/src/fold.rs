@@ -1,1 +1,0 @@
-pub use reins_session::{Fold, KnownTypes};
