@@ -1,1 +1,17 @@
-//! placeholder
+//! Model back ends: dialects, vendors as data, the script server. See README.md for the map.
+
+mod chat;
+mod config;
+mod redact;
+mod sse;
+mod vendor;
+
+pub use chat::{
+    ChatDecoder, ChatProvider, ChatRenderer, DIALECT, EnvLookup, Fault, ProviderServices,
+    RENDERER_VERSION, Rules, check_body,
+};
+pub use config::{ConfigError, ProviderConfig, RetryConfig};
+pub use sse::{MAX_EVENT_BYTES, SseDecoder, SseError, SseEvent};
+pub use vendor::{
+    Arguments, DoneMark, EffortStyle, Model, Quirks, ReasoningEcho, Unlisted, Vendor, VendorError,
+};

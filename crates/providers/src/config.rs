@@ -1,0 +1,288 @@
+//! What a row says of its provider, and what becomes of it.
+
+use std::collections::BTreeMap;
+
+use reins_agent::RetryPolicy;
+use reins_schema::FailureCode;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::redact::Secrets;
+use crate::vendor::{Model, Quirks, Unlisted, Vendor, VendorError};
+
+/// Headers that the dialect sets itself.
+const OWN_HEADERS: [&str; 7] = [
+    "accept",
+    "authorization",
+    "content-length",
+    "content-type",
+    "host",
+    "transfer-encoding",
+    "user-agent",
+];
+
+/// The longest waits that can be configured: above it a timer would overflow.
+const MILLIS_MAX: u64 = i32::MAX as u64;
+
+/// The `config` of a provider row. Everything that is absent comes from the vendor.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ProviderConfig {
+    /// The kind of service: `deepseek`, or `compatible` for any server of chat completions.
+    pub vendor: String,
+    /// The provider's id in `id/model`; else the vendor's, else the row's id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// Where the service is, without `/chat/completions`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base_url: Option<String>,
+    /// An environment variable that holds the base URL, used when `base_url` is absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base_url_env: Option<String>,
+    /// The key; better `${env:NAME}` than the key itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_key: Option<String>,
+    /// The environment variable that holds the key, read at each request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_key_env: Option<String>,
+    /// Replaces the vendor's list of models.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub models: Option<Vec<Model>>,
+    /// What happens to model ids that are not listed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unlisted_models: Option<Unlisted>,
+    /// More headers of each request.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, String>,
+    /// The effort of calls that name none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effort: Option<String>,
+    /// The output limit in tokens of calls that name none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u64>,
+    /// The longest wait for the head of a response, in milliseconds.
+    #[serde(default = "default_timeout_ms")]
+    pub head_timeout_ms: u64,
+    /// The longest wait for each further piece of it, in milliseconds.
+    #[serde(default = "default_timeout_ms")]
+    pub idle_timeout_ms: u64,
+    /// When a failed attempt is repeated.
+    #[serde(default)]
+    pub retry: RetryConfig,
+    /// Replaces the vendor's quirks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quirks: Option<Quirks>,
+}
+
+fn default_timeout_ms() -> u64 {
+    120_000
+}
+
+/// When a failed attempt is repeated.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RetryConfig {
+    /// Which failures. Those of the default are safe to repeat, also in the middle of an answer:
+    /// nothing of a failed attempt is executed or kept.
+    pub codes: Vec<String>,
+    /// How often in one step; 0 = never.
+    pub max_retries: u32,
+    /// The first wait in milliseconds; it doubles each time.
+    pub initial_delay_ms: u64,
+    /// The longest wait in milliseconds, also when the provider asks for one.
+    pub max_delay_ms: u64,
+    /// The part of a wait that is random, 0.0 to 1.0.
+    pub jitter: f64,
+}
+
+impl Default for RetryConfig {
+    fn default() -> Self {
+        let codes = [
+            FailureCode::RateLimit,
+            FailureCode::Overloaded,
+            FailureCode::Server,
+            FailureCode::Transport,
+            FailureCode::Timeout,
+            FailureCode::StreamClosed,
+            FailureCode::EmptyResponse,
+        ];
+        Self {
+            codes: codes.iter().map(ToString::to_string).collect(),
+            max_retries: 2,
+            initial_delay_ms: 500,
+            max_delay_ms: 10_000,
+            jitter: 0.1,
+        }
+    }
+}
+
+/// A row's configuration that cannot work.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// See [`VendorError`].
+    #[error(transparent)]
+    Vendor(#[from] VendorError),
+    /// A field's value.
+    #[error("{problem}")]
+    Field {
+        /// Path of the field.
+        field: String,
+        /// What is wrong and what would be right.
+        problem: String,
+    },
+}
+
+impl ConfigError {
+    fn field(field: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self::Field { field: field.into(), problem: problem.into() }
+    }
+
+    /// The field that is to blame.
+    pub fn at(&self) -> &str {
+        match self {
+            Self::Vendor(_) => "vendor",
+            Self::Field { field, .. } => field,
+        }
+    }
+}
+
+/// Where something secret or local is read from.
+#[derive(Clone, Debug)]
+pub(crate) enum Given {
+    /// The row.
+    Row(String),
+    /// An environment variable, read at each use.
+    Env(String),
+}
+
+/// Everything about a provider that does not change while its row is mounted.
+#[derive(Clone)]
+pub(crate) struct Route {
+    pub(crate) row: String,
+    pub(crate) id: String,
+    pub(crate) aliases: Vec<String>,
+    pub(crate) base_url: Option<String>,
+    pub(crate) base_url_env: Option<String>,
+    pub(crate) default_base_url: Option<String>,
+    pub(crate) key: Option<Given>,
+    pub(crate) models: Vec<Model>,
+    pub(crate) unlisted: Unlisted,
+    pub(crate) efforts: Vec<String>,
+    pub(crate) effort: Option<String>,
+    pub(crate) max_tokens: Option<u64>,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) header_secrets: Secrets,
+    pub(crate) head_timeout_ms: u64,
+    pub(crate) idle_timeout_ms: u64,
+    pub(crate) retry: RetryPolicy,
+    pub(crate) quirks: Quirks,
+}
+
+impl Route {
+    /// Joins row and vendor.
+    pub(crate) fn new(row: &str, config: ProviderConfig) -> Result<Self, ConfigError> {
+        let vendor = Vendor::named(&config.vendor)?;
+        check(&config, &vendor)?;
+        let id = config.id.clone().or_else(|| vendor.provider.clone());
+        let aliases = if config.id.is_none() { vendor.aliases } else { Vec::new() };
+        let headers: Vec<(String, String)> = config
+            .headers
+            .into_iter()
+            .map(|(name, value)| (name.to_ascii_lowercase(), value))
+            .collect();
+        let key = match (config.api_key, config.api_key_env.or(vendor.api_key_env)) {
+            (Some(key), _) => Some(Given::Row(key)),
+            (None, variable) => variable.map(Given::Env),
+        };
+        Ok(Self {
+            row: row.to_owned(),
+            id: id.unwrap_or_else(|| row.to_owned()),
+            aliases,
+            base_url: config.base_url,
+            base_url_env: config.base_url_env.or(vendor.base_url_env),
+            default_base_url: vendor.base_url,
+            key,
+            models: config.models.unwrap_or(vendor.models),
+            unlisted: config.unlisted_models.unwrap_or(vendor.unlisted_models),
+            efforts: vendor.efforts,
+            effort: config.effort.or(vendor.effort),
+            max_tokens: config.max_tokens,
+            header_secrets: Secrets::new(headers.iter().map(|(_, value)| value.clone())),
+            headers,
+            head_timeout_ms: config.head_timeout_ms,
+            idle_timeout_ms: config.idle_timeout_ms,
+            retry: retry_policy(config.retry)?,
+            quirks: config.quirks.unwrap_or(vendor.quirks),
+        })
+    }
+}
+
+fn check(config: &ProviderConfig, vendor: &Vendor) -> Result<(), ConfigError> {
+    if let Some(id) = &config.id
+        && (id.is_empty() || id.contains('/') || id.contains(char::is_whitespace))
+    {
+        let problem = format!("`{id}` cannot stand before the `/` of `id/model`");
+        return Err(ConfigError::field("id", problem));
+    }
+    let no_url = config.base_url.is_none()
+        && config.base_url_env.is_none()
+        && vendor.base_url.is_none()
+        && vendor.base_url_env.is_none();
+    if no_url {
+        let problem = format!("vendor `{}` needs a base URL: set `base_url`", vendor.name);
+        return Err(ConfigError::field("base_url", problem));
+    }
+    for name in config.headers.keys() {
+        let lower = name.to_ascii_lowercase();
+        if OWN_HEADERS.contains(&lower.as_str()) {
+            let problem = format!("header `{lower}` is set by Reins; a key belongs in `api_key`");
+            return Err(ConfigError::field(format!("headers.{name}"), problem));
+        }
+    }
+    if let Some(effort) = &config.effort
+        && !vendor.efforts.is_empty()
+        && !vendor.efforts.contains(effort)
+    {
+        let problem = format!("`{effort}` is none of {}", vendor.efforts.join(", "));
+        return Err(ConfigError::field("effort", problem));
+    }
+    let waits = [
+        ("head_timeout_ms", config.head_timeout_ms, 1),
+        ("idle_timeout_ms", config.idle_timeout_ms, 1),
+        ("retry.max_delay_ms", config.retry.max_delay_ms, config.retry.initial_delay_ms),
+    ];
+    for (field, value, least) in waits {
+        if !(least..=MILLIS_MAX).contains(&value) {
+            let problem = format!("{value} is not between {least} and {MILLIS_MAX}");
+            return Err(ConfigError::field(field, problem));
+        }
+    }
+    if config.max_tokens == Some(0) {
+        return Err(ConfigError::field("max_tokens", "an answer needs at least 1 token"));
+    }
+    Ok(())
+}
+
+fn retry_policy(retry: RetryConfig) -> Result<RetryPolicy, ConfigError> {
+    if !(0.0..=1.0).contains(&retry.jitter) {
+        let problem = format!("{} is not between 0.0 and 1.0", retry.jitter);
+        return Err(ConfigError::field("retry.jitter", problem));
+    }
+    let mut codes = Vec::new();
+    for (index, text) in retry.codes.into_iter().enumerate() {
+        let code = FailureCode::from(text);
+        if codes.contains(&code) {
+            let problem = format!("`{code}` is there twice");
+            return Err(ConfigError::field(format!("retry.codes[{index}]"), problem));
+        }
+        codes.push(code);
+    }
+    Ok(RetryPolicy {
+        codes,
+        max_retries: retry.max_retries,
+        initial_delay_ms: retry.initial_delay_ms,
+        max_delay_ms: retry.max_delay_ms,
+        jitter: retry.jitter,
+    })
+}
