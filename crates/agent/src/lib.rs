@@ -1,9 +1,11 @@
 //! The driver of the pure core, and what a tool, a provider and a prompt part are.
 
+mod erase;
 mod observations;
 mod provider;
 mod tool;
 
+pub use erase::erase;
 pub use observations::Observations;
 pub use provider::{
     ModelInfo, Provider, Rendered, Renderer, ResolvedCall, RetryPolicy, StreamPart, WireCall,
