@@ -5,6 +5,7 @@ mod attempt;
 mod chains;
 mod content;
 mod driver;
+mod erase;
 mod events;
 mod factory;
 mod handle;
@@ -18,6 +19,7 @@ pub use chains::{
     Approval, ApprovalRequest, Execute, Guard, LimitQuestion, Permission, PostExecute, PreExecute,
     PreStep, RequestConfig, RequestError, TurnStopping,
 };
+pub use erase::erase;
 pub use events::{
     ApprovalAsked, ApprovalDecided, EVENT_TYPES, EventType, SandboxMode, draft,
 };
