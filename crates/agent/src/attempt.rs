@@ -9,6 +9,7 @@ use reins_session::{AttemptOutcome, Input, Op};
 use reins_world::Clock;
 use tokio::sync::mpsc;
 
+use crate::contain::contain;
 use crate::provider::{Provider, StreamPart, WireCall};
 
 /// A record is written when this much time has passed since its first delta (DESIGN §5) …
@@ -78,7 +79,12 @@ pub(crate) async fn run(
     clock: Arc<dyn Clock>,
     inputs: mpsc::Sender<Input>,
 ) {
-    let outcome = stream(op, provider, call, clock, &inputs).await;
+    let outcome = contain(stream(op, provider, call, clock, &inputs)).await;
+    let outcome = outcome.unwrap_or_else(|words| {
+        let code = FailureCode::Other("INTERNAL".to_owned());
+        let failure = Failure::new(code, format!("the provider panicked: {words}"));
+        AttemptOutcome::Failed { failure, usage: None }
+    });
     // A closed mailbox means that the agent has ended; then nobody waits for the outcome.
     drop(inputs.send(Input::AttemptEnded { op, outcome }).await);
 }

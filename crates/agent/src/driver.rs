@@ -141,7 +141,7 @@ impl Driver {
                 Some(input) = self.inputs.recv() => self.feed(input).await,
                 Some(done) = self.done.recv() => self.take(done).await,
                 Some(_) = self.work.join_next(), if !self.work.is_empty() => {}
-                command = self.mailbox.recv() => match command {
+                command = self.mailbox.recv(), if !self.closing => match command {
                     Some(command) => self.obey(command).await,
                     None => self.close().await,
                 },
@@ -196,8 +196,7 @@ impl Driver {
                 input
             }
             Done::Assembled { input, sections } => {
-                self.turn.previous_sections =
-                    std::mem::replace(&mut self.turn.sections, sections);
+                self.turn.previous_sections = std::mem::replace(&mut self.turn.sections, sections);
                 input
             }
             Done::Configured { input, plan } => {

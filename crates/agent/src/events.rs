@@ -83,10 +83,7 @@ pub fn draft(
 }
 
 /// The uncommitted event of one of [`EVENT_TYPES`].
-pub(crate) fn own_draft(
-    kind: &str,
-    payload: &impl Serialize,
-) -> Result<Draft, serde_json::Error> {
+pub(crate) fn own_draft(kind: &str, payload: &impl Serialize) -> Result<Draft, serde_json::Error> {
     let known = EVENT_TYPES.iter().find(|(name, _)| *name == kind);
     draft(kind, known.map_or(EventType { version: 1, ignorable: false }, |(_, of)| *of), payload)
 }

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use reins_kernel::{BoxFuture, Mount, MountError, Plugin, PluginDef, Registration, Scope, ServiceKey};
+use reins_kernel::{
+    BoxFuture, Mount, MountError, Plugin, PluginDef, Registration, Scope, ServiceKey,
+};
 use reins_schema::{CallConfig, FORMAT, Header, SessionId};
 use reins_session::{Core, Input, KnownTypes, Limits, Status};
 use reins_store::{OpenSession, Store, StoreError};

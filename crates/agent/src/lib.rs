@@ -3,6 +3,7 @@
 mod approvals;
 mod attempt;
 mod chains;
+mod contain;
 mod content;
 mod driver;
 mod erase;
@@ -20,12 +21,8 @@ pub use chains::{
     PreStep, RequestConfig, RequestError, TurnStopping,
 };
 pub use erase::erase;
-pub use events::{
-    ApprovalAsked, ApprovalDecided, EVENT_TYPES, EventType, SandboxMode, draft,
-};
-pub use factory::{
-    AgentError, AgentFactory, AgentOrder, PLUGIN, SessionOrder, known_types,
-};
+pub use events::{ApprovalAsked, ApprovalDecided, EVENT_TYPES, EventType, SandboxMode, draft};
+pub use factory::{AgentError, AgentFactory, AgentOrder, PLUGIN, SessionOrder, known_types};
 pub use handle::Agent;
 pub use observations::Observations;
 pub use prompt::{PromptContext, PromptSection, RuntimeFact};

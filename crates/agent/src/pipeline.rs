@@ -1,10 +1,8 @@
 //! What happens to one call between the model's words and the result it reads (DESIGN §9).
 
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::FutureExt;
 use reins_kernel::Scope;
 use reins_schema::{Block, SessionId, ToolCallBlock};
 use reins_session::{Prepared, ToolOutcome};
@@ -13,6 +11,7 @@ use serde_json::Value;
 
 use crate::approvals::{self, Committer};
 use crate::chains::{Execute, Guard, Permission, PostExecute, PreExecute};
+use crate::contain::contain;
 use crate::content::cap_content;
 use crate::tool::{AnyTool, ToolContext, ToolEffect, ToolFailure, ToolReply};
 
@@ -218,21 +217,12 @@ async fn grace_over(cancel: &CancelToken, clock: Arc<dyn Clock>, grace: Duration
 }
 
 /// A panic in foreign code becomes a failed result; the turn goes on.
-async fn contained<T>(
-    who: &str,
-    work: impl Future<Output = T> + Send,
-) -> Result<T, ToolFailure> {
-    AssertUnwindSafe(work).catch_unwind().await.map_err(|panic| {
-        let words = panic
-            .downcast_ref::<String>()
-            .cloned()
-            .or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()))
-            .unwrap_or_default();
-        ToolFailure::new("INTERNAL", format!("{who} failed with an internal error: {words}"))
-    })
+async fn contained<T>(who: &str, work: impl Future<Output = T> + Send) -> Result<T, ToolFailure> {
+    let contained = contain(work).await;
+    contained.map_err(|words| ToolFailure::new("INTERNAL", format!("{who} panicked: {words}")))
 }
 
-fn failed(failure: &ToolFailure) -> ToolOutcome {
+pub(crate) fn failed(failure: &ToolFailure) -> ToolOutcome {
     ToolOutcome {
         content: vec![Block::Text(format!("Error: {}", failure.message))],
         is_error: true,

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
+use reins_kernel::Scope;
 use reins_schema::{
     AdapterDefaults, CallConfig, Failure, FailureCode, FinishReason, PartKind, RequestHeader,
     RequestSent, SessionId, Usage,
 };
-use reins_kernel::Scope;
 use reins_session::{RenderedFacts, Surface};
 use serde_json::value::RawValue;
 

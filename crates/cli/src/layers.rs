@@ -40,7 +40,10 @@ pub(crate) fn layers(
 fn bundles(profile: &str) -> Result<Vec<Layer>, CliError> {
     let (_, names) = PROFILES.iter().find(|(name, _)| *name == profile).ok_or_else(|| {
         let known: Vec<&str> = PROFILES.iter().map(|(name, _)| *name).collect();
-        CliError::config(format!("there is no profile `{profile}`; known are: {}", known.join(", ")))
+        CliError::config(format!(
+            "there is no profile `{profile}`; known are: {}",
+            known.join(", ")
+        ))
     })?;
     let chosen = BUNDLES.iter().filter(|(name, _)| names.contains(name));
     let layers = chosen.map(|(name, text)| Layer {

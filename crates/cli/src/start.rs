@@ -28,9 +28,8 @@ impl Start {
     ) -> Result<Composition, CliError> {
         let mut layers = layers(&args.profile, &self.home, &args.patch)?;
         layers.extend(extra);
-        let env = |name: &str| {
-            self.env.get(name).and_then(|value| value.to_str()).map(str::to_owned)
-        };
+        let env =
+            |name: &str| self.env.get(name).and_then(|value| value.to_str()).map(str::to_owned);
         let references = References { env: &env, home: &self.home };
         compose(&layers, &catalog()?, &references).map_err(|errors| row_errors(&errors))
     }

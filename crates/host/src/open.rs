@@ -218,7 +218,8 @@ impl Host {
 
     /// Whether both name one directory, also through links.
     async fn same_directory(&self, a: &Path, b: &Path) -> bool {
-        a == b || matches!((self.directory(a).await, self.directory(b).await), (Some(a), Some(b)) if a == b)
+        a == b
+            || matches!((self.directory(a).await, self.directory(b).await), (Some(a), Some(b)) if a == b)
     }
 
     /// The real path of a directory that exists.
@@ -245,7 +246,8 @@ fn split_model<'a>(
     scope: &Scope,
     text: &'a str,
 ) -> Result<(Arc<dyn Provider>, &'a str), HostError> {
-    let Some((provider, model)) = text.split_once('/').filter(|(p, m)| !p.is_empty() && !m.is_empty())
+    let Some((provider, model)) =
+        text.split_once('/').filter(|(p, m)| !p.is_empty() && !m.is_empty())
     else {
         let failure = Failure::new(
             reins_schema::FailureCode::InvalidRequest,

@@ -3,14 +3,17 @@
 use std::sync::Arc;
 
 use reins_kernel::BoxFuture;
-use reins_schema::{Event, Message, Payload};
-use reins_session::{Effect, Entering, Input, LimitAnswer, Op, PreStepDecision, RetryDecision};
+use reins_schema::{Event, Failure, Message, Payload};
+use reins_session::{
+    Effect, Entering, Input, LimitAnswer, Op, PreStepDecision, Prepared, RetryDecision, Status,
+};
 
 use super::{Done, Driver};
 use crate::approvals::Committer;
 use crate::chains::{LimitQuestion, PreStep, RequestError, TurnStopping};
 use crate::pipeline::{self, Preparation};
 use crate::prompt::snapshot_text;
+use crate::tool::ToolFailure;
 
 impl Driver {
     /// Does what one effect says. An error means that the store took no event.
@@ -20,13 +23,10 @@ impl Driver {
             Effect::Flush { op } => self.flush(op),
             Effect::Assemble { op, step, .. } => self.assemble(op, step),
             Effect::AskPreStep { op, turn, step, claimed, facts } => {
-                self.ask_pre_step(op, PreStep {
-                    session: self.env.session.clone(),
-                    turn,
-                    step,
-                    claimed,
-                    facts,
-                });
+                self.ask_pre_step(
+                    op,
+                    PreStep { session: self.env.session.clone(), turn, step, claimed, facts },
+                );
             }
             Effect::AskConfig { op, turn, step, .. } => self.ask_config(op, turn, step),
             Effect::Render { op, .. } => {
@@ -53,7 +53,13 @@ impl Driver {
             Effect::AskStop { op, turn } => self.ask_stop(op, turn),
             Effect::AskLimit { op, name, value, .. } => self.ask_limit(op, name, value),
             Effect::WakeAt { op, time } => self.wake_at(op, time),
-            Effect::Status(status) => drop(self.status.send_replace(status)),
+            Effect::Status(status) => {
+                if status == Status::Idle {
+                    // Calls that were prepared and then abandoned.
+                    self.ready.clear();
+                }
+                self.status.send_replace(status);
+            }
             Effect::SendAnswered { id, result } => {
                 if let Some(answer) = self.waiting.sends.remove(&id) {
                     drop(answer.send(result));
@@ -85,7 +91,8 @@ impl Driver {
 
     fn flush(&mut self, op: Op) {
         let log = self.log.clone();
-        self.spawn(op, async move {
+        let on_panic = move |failure: Failure| Input::Flushed { op, result: Err(failure.message) };
+        self.spawn(op, on_panic, async move {
             let result = log.flush().await.map_err(|e| e.to_string());
             Done::Input(Input::Flushed { op, result })
         });
@@ -95,17 +102,15 @@ impl Driver {
         let chain = self.env.scope.run(event, |event: PreStep| {
             Box::pin(async move { PreStepDecision::Enter(enter(event.claimed, event.facts)) })
         });
-        self.ask(op, chain, move |decision| Input::PreStepDecided { op, decision });
+        self.ask(
+            op,
+            chain,
+            |failure| PreStepDecision::Reject { reason: failure.message },
+            move |decision| Input::PreStepDecided { op, decision },
+        );
     }
 
-    fn ask_retry(
-        &mut self,
-        op: Op,
-        turn: u64,
-        step: u64,
-        retries: u32,
-        failure: reins_schema::Failure,
-    ) {
+    fn ask_retry(&mut self, op: Op, turn: u64, step: u64, retries: u32, failure: Failure) {
         let Some(plan) = &self.turn.plan else {
             self.now.push_back(Input::RetryDecided { op, decision: RetryDecision::GiveUp });
             return;
@@ -114,34 +119,53 @@ impl Driver {
         let session = self.env.session.clone();
         let event = RequestError { session, turn, step, retries, failure, policy };
         let chain = self.env.scope.run(event, |_| Box::pin(async { RetryDecision::GiveUp }));
-        self.ask(op, chain, move |decision| Input::RetryDecided { op, decision });
+        self.ask(
+            op,
+            chain,
+            |_| RetryDecision::GiveUp,
+            move |decision| Input::RetryDecided { op, decision },
+        );
     }
 
     fn ask_stop(&mut self, op: Op, turn: u64) {
         let event = TurnStopping { session: self.env.session.clone(), turn };
         let chain = self.env.scope.run(event, |_| Box::pin(async {}));
-        self.ask(op, chain, move |()| Input::StopDecided { op });
+        self.ask(op, chain, |_| (), move |()| Input::StopDecided { op });
     }
 
     fn ask_limit(&mut self, op: Op, name: String, value: u64) {
         let event = LimitQuestion { session: self.env.session.clone(), name, value };
         let chain = self.env.scope.run(event, |_| Box::pin(async { LimitAnswer::Stop }));
-        self.ask(op, chain, move |answer| Input::LimitAnswered { op, answer });
+        self.ask(
+            op,
+            chain,
+            |_| LimitAnswer::Stop,
+            move |answer| Input::LimitAnswered { op, answer },
+        );
     }
 
+    /// Awaits a chain; `fallback` is its answer when a layer panics.
     fn ask<T: Send + 'static>(
         &mut self,
         op: Op,
         chain: BoxFuture<'static, T>,
-        input: impl FnOnce(T) -> Input + Send + 'static,
+        fallback: impl FnOnce(Failure) -> T + Send + 'static,
+        input: impl Fn(T) -> Input + Clone + Send + 'static,
     ) {
-        self.spawn(op, async move { Done::Input(input(chain.await)) });
+        let on_panic = {
+            let input = input.clone();
+            move |failure| input(fallback(failure))
+        };
+        self.spawn(op, on_panic, async move {
+            let answer = chain.await;
+            Done::Input(input(answer))
+        });
     }
 
     fn wake_at(&mut self, op: Op, time: i64) {
         let wait = u64::try_from(time - self.env.clock.now_ms()).unwrap_or(0);
         let clock = self.env.clock.clone();
-        self.spawn(op, async move {
+        self.spawn(op, move |_| Input::Woke { op }, async move {
             clock.sleep(std::time::Duration::from_millis(wait)).await;
             Done::Input(Input::Woke { op })
         });
@@ -158,7 +182,11 @@ impl Driver {
             alone,
             committer: Committer { mailbox: self.mailbox_in.clone() },
         };
-        self.spawn(op, async move {
+        let on_panic = move |failure: Failure| {
+            let outcome = pipeline::failed(&ToolFailure::new("INTERNAL", failure.message));
+            Input::ToolPrepared { op, decision: Prepared::Refused(Box::new(outcome)) }
+        };
+        self.spawn(op, on_panic, async move {
             let (decision, ready) = pipeline::prepare(of).await;
             Done::Prepared { input: Input::ToolPrepared { op, decision }, call_id, ready }
         });
@@ -166,8 +194,7 @@ impl Driver {
 }
 
 fn enter(claimed: Vec<Message>, facts: Option<Message>) -> Vec<Entering> {
-    let claimed = claimed
-        .into_iter()
-        .map(|message| Entering { inbox: vec![message.id.clone()], message });
+    let claimed =
+        claimed.into_iter().map(|message| Entering { inbox: vec![message.id.clone()], message });
     claimed.chain(facts.map(|message| Entering { message, inbox: Vec::new() })).collect()
 }

@@ -2,9 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use reins_schema::{
-    CallConfig, Failure, HeaderReason, Purpose, RequestContext, RequestHeader,
-};
+use reins_schema::{CallConfig, Failure, HeaderReason, Purpose, RequestContext, RequestHeader};
 use reins_session::{Input, Op, RenderedFacts, RequestPlan};
 
 use super::{Done, Driver, Plan};
@@ -28,7 +26,8 @@ impl Driver {
             previous_sections: self.turn.previous_sections.clone(),
             previous: self.last_header().cloned(),
         };
-        self.spawn(op, async move {
+        let on_panic = move |failure| Input::ConfigDecided { op, result: Err(failure) };
+        self.spawn(op, on_panic, async move {
             let resolved = match chain.await {
                 Ok(config) => resolve(&scope, config),
                 Err(failure) => Err(failure),
@@ -72,8 +71,7 @@ impl Driver {
         let plan = self.turn.plan.as_ref().ok_or_else(|| assembly_failure("no provider"))?;
         let id = plan.provider.id();
         let kept = self.turn.renderer.take().filter(|(of, _)| of == id);
-        let (id, mut renderer) =
-            kept.unwrap_or_else(|| (id.to_owned(), plan.provider.renderer()));
+        let (id, mut renderer) = kept.unwrap_or_else(|| (id.to_owned(), plan.provider.renderer()));
         let fold = self.core.fold();
         let header = fold.request_header().ok_or_else(|| assembly_failure("no header"))?;
         let mut rendered =
@@ -114,10 +112,12 @@ impl HeaderDraft {
             reason: HeaderReason::Initial,
         };
         if let Some(previous) = &self.previous {
-            let cause = change_cause(previous, &header, &self.rows, &section_rows(
-                &self.previous_sections,
-                &self.sections,
-            ));
+            let cause = change_cause(
+                previous,
+                &header,
+                &self.rows,
+                &section_rows(&self.previous_sections, &self.sections),
+            );
             header.reason = HeaderReason::Change { cause };
         }
         RequestPlan { header, context }

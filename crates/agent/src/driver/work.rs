@@ -1,23 +1,32 @@
 //! Work in flight: every task belongs to the driver's set and is awaited at the end.
 
-use reins_schema::{Message, MessageId};
-use reins_session::{Input, Op};
+use reins_schema::{Failure, FailureCode, Message, MessageId};
+use reins_session::{AttemptOutcome, Input, Op};
 use uuid::Uuid;
 
 use super::{Done, Driver};
 use crate::attempt;
-use crate::pipeline::{self, Execution};
-use crate::prompt::{self, PromptContext};
+use crate::contain::contain;
+use crate::pipeline::{self, Execution, failed};
+use crate::prompt::{self, PromptContext, assembly_failure};
 use crate::provider::WireCall;
-use crate::tool::ToolContext;
+use crate::tool::{ToolContext, ToolFailure};
 
 impl Driver {
-    /// Runs `work`; its result comes back through `done` unless the op is abandoned.
-    pub(super) fn spawn(&mut self, op: Op, work: impl Future<Output = Done> + Send + 'static) {
+    /// Runs `work`; its result comes back through `done` unless the op is abandoned. When a
+    /// plugin's code panics in it, `on_panic` is the answer instead.
+    pub(super) fn spawn(
+        &mut self,
+        op: Op,
+        on_panic: impl FnOnce(Failure) -> Input + Send + 'static,
+        work: impl Future<Output = Done> + Send + 'static,
+    ) {
         let done = self.done_in.clone();
         let handle = self.work.spawn(async move {
+            let result = contain(work).await;
+            let result = result.unwrap_or_else(|words| Done::Input(on_panic(panicked(&words))));
             // Fails only when the driver has ended, and then nobody waits.
-            drop(done.send(work.await).await);
+            drop(done.send(result).await);
         });
         self.running.insert(op, handle);
     }
@@ -28,13 +37,13 @@ impl Driver {
         }
         let of = self.prompt_context();
         let last = self.turn.last_facts.clone();
-        self.spawn(op, async move {
+        let on_panic = move |failure| Input::Assembled { op, result: Err(failure) };
+        self.spawn(op, on_panic, async move {
             let sections = prompt::sections(&of);
             let text = prompt::facts(&of).await;
             let changed = !text.is_empty() && last.as_deref() != Some(text.as_str());
-            let facts: Option<Message> = changed.then(|| {
-                prompt::facts_message(MessageId::new(Uuid::now_v7().to_string()), text)
-            });
+            let facts: Option<Message> = changed
+                .then(|| prompt::facts_message(MessageId::new(Uuid::now_v7().to_string()), text));
             Done::Assembled { input: Input::Assembled { op, result: Ok(facts) }, sections }
         });
     }
@@ -49,7 +58,9 @@ impl Driver {
 
     pub(super) fn start_attempt(&mut self, op: Op) {
         let (Some(plan), Some(rendered)) = (&self.turn.plan, self.turn.rendered.take()) else {
-            return;
+            let failure = assembly_failure("the request was not rendered");
+            let outcome = AttemptOutcome::Failed { failure, usage: None };
+            return self.now.push_back(Input::AttemptEnded { op, outcome });
         };
         let call = WireCall { body: rendered.body, session: self.env.session.clone() };
         let provider = plan.provider.clone();
@@ -59,7 +70,10 @@ impl Driver {
     }
 
     pub(super) fn start_tool(&mut self, op: Op, call: reins_schema::ToolCallBlock) {
-        let Some(ready) = self.ready.remove(&call.id) else { return };
+        let Some(ready) = self.ready.remove(&call.id) else {
+            let outcome = failed(&ToolFailure::new("INTERNAL", "the call was not prepared"));
+            return self.now.push_back(Input::ToolFinished { op, outcome });
+        };
         let cancel = reins_world::CancelToken::new();
         self.bodies.insert(op, cancel.clone());
         let of = Execution {
@@ -77,9 +91,19 @@ impl Driver {
             grace: self.env.limits.grace,
             max_bytes: self.env.limits.max_result_bytes,
         };
-        self.spawn(op, async move {
+        let on_panic = move |failure: Failure| {
+            let outcome = failed(&ToolFailure::new("INTERNAL", failure.message));
+            Input::ToolFinished { op, outcome }
+        };
+        self.spawn(op, on_panic, async move {
             let outcome = pipeline::execute(of).await;
             Done::Input(Input::ToolFinished { op, outcome })
         });
     }
+}
+
+/// What a turn ends with when a plugin's code panicked in its loop.
+pub(super) fn panicked(words: &str) -> Failure {
+    let code = FailureCode::Other("INTERNAL".to_owned());
+    Failure::new(code, format!("a plugin panicked: {words}"))
 }

@@ -17,8 +17,8 @@ use crate::signals::Signals;
 use crate::start::Start;
 use crate::terminal;
 
-pub(crate) use output::early;
 use output::Report;
+pub(crate) use output::early;
 use progress::Progress;
 
 /// Runs one prompt and returns the exit code. Every outcome, also an early error, is reported in
@@ -72,11 +72,10 @@ pub(crate) async fn run_prompt(
     let mut progress = Progress::start(args.output);
     let (mut show, ticker) = progress.parts();
     let mut watch = |event: &Event| show.see(event);
-    let run = reins_host::run(&agent, RunOrder {
-        prompt,
-        cancel: signals.cancel.clone(),
-        watch: &mut watch,
-    });
+    let run = reins_host::run(
+        &agent,
+        RunOrder { prompt, cancel: signals.cancel.clone(), watch: &mut watch },
+    );
     let outcome = ticker.alongside(run).await;
     show.finish();
     agent.close().await;

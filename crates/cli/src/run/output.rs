@@ -157,10 +157,12 @@ fn explain(outcome: &RunOutcome, code: u8) -> CliError {
         RunEnd::Turn(TurnEndReason::Blocked { reason }) => {
             CliError::new(code, "BLOCKED", format!("the prompt was rejected: {reason}"))
         }
-        RunEnd::Turn(TurnEndReason::MaxTokens) => {
-            CliError::new(code, "MAX_TOKENS", "the answer was cut at the model's output limit twice")
-                .with_hint("ask for smaller steps")
-        }
+        RunEnd::Turn(TurnEndReason::MaxTokens) => CliError::new(
+            code,
+            "MAX_TOKENS",
+            "the answer was cut at the model's output limit twice",
+        )
+        .with_hint("ask for smaller steps"),
         RunEnd::Turn(TurnEndReason::Limit { name }) => {
             CliError::new(code, "LIMIT", format!("the limit `{name}` was reached"))
                 .with_hint("continue the session, with a higher limit if need be")

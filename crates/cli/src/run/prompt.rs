@@ -70,8 +70,10 @@ async fn read_input() -> Result<String, CliError> {
         .map_err(|e| CliError::internal(e.to_string()))?
         .map_err(|e| CliError::usage(format!("standard input: {e}")))?;
     if bytes.len() as u64 > MAX_INPUT_BYTES {
-        return Err(CliError::usage(format!("standard input has more than {MAX_INPUT_BYTES} bytes"))
-            .with_hint("name the file in the prompt and let the agent read it"));
+        return Err(CliError::usage(format!(
+            "standard input has more than {MAX_INPUT_BYTES} bytes"
+        ))
+        .with_hint("name the file in the prompt and let the agent read it"));
     }
     String::from_utf8(bytes).map_err(|e| {
         let at = e.utf8_error().valid_up_to();
