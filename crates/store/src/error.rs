@@ -35,7 +35,10 @@ pub enum StoreError {
         problem: String,
     },
     /// A new session's folder exists.
-    #[error("session `{id}` exists already in {}; open it, or create one with a new id", path.display())]
+    #[error(
+        "session `{id}` exists already in {}; open it, or create one with a new id",
+        path.display()
+    )]
     AlreadyExists {
         /// As asked.
         id: SessionId,
@@ -43,7 +46,10 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// Another writer has the session.
-    #[error("session `{id}` is in use by {}; end that process or attach to it", holder(*pid, host.as_deref()))]
+    #[error(
+        "session `{id}` is in use by {}; end that process or attach to it",
+        holder(*pid, host.as_deref())
+    )]
     Busy {
         /// The session.
         id: SessionId,
@@ -64,11 +70,15 @@ pub enum StoreError {
     },
     /// The log is damaged before its end.
     #[error(
-        "{0}. Nothing was changed; the events before it can still be shown. Keep a copy of the session's folder before you change anything in it"
+        "{0}. Nothing was changed; the events before it can still be shown. Keep a copy of \
+         the session's folder before you change anything in it"
     )]
     Damaged(Damage),
     /// Written by a newer version.
-    #[error("{} has format {found}, newer than this version's {}; upgrade Reins to open it", path.display(), reins_schema::FORMAT)]
+    #[error(
+        "{} has format {found}, newer than this version's {}; upgrade Reins to open it",
+        path.display(), reins_schema::FORMAT
+    )]
     NewerFormat {
         /// Its format number.
         found: u64,
@@ -76,13 +86,20 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// The home, or a folder above it, is a file.
-    #[error("{} is not a folder, so sessions cannot be kept below it; set REINS_HOME to another place", path.display())]
+    #[error(
+        "{} is not a folder, so sessions cannot be kept below it; set REINS_HOME to another \
+         place",
+        path.display()
+    )]
     HomeNotDirectory {
         /// What stands in the way.
         path: PathBuf,
     },
     /// The home belongs to another user.
-    #[error("{} belongs to user {owner}, not to you; set REINS_HOME to a folder of your own", path.display())]
+    #[error(
+        "{} belongs to user {owner}, not to you; set REINS_HOME to a folder of your own",
+        path.display()
+    )]
     NotOurs {
         /// The folder.
         path: PathBuf,
@@ -90,25 +107,39 @@ pub enum StoreError {
         owner: u32,
     },
     /// The system refuses access.
-    #[error("no permission for {}; change its owner or mode, or set REINS_HOME to another place", path.display())]
+    #[error(
+        "no permission for {}; change its owner or mode, or set REINS_HOME to another place",
+        path.display()
+    )]
     Permission {
         /// The file or folder.
         path: PathBuf,
     },
     /// The file system is mounted read-only.
-    #[error("{} is on a read-only file system; set REINS_HOME to a place that can be written", path.display())]
+    #[error(
+        "{} is on a read-only file system; set REINS_HOME to a place that can be written",
+        path.display()
+    )]
     ReadOnly {
         /// The file or folder.
         path: PathBuf,
     },
     /// No space or quota left.
-    #[error("disk full: {} cannot grow; free some space and open the session again, what was on disk before is intact", path.display())]
+    #[error(
+        "disk full: {} cannot grow; free some space and open the session again, what was on \
+         disk before is intact",
+        path.display()
+    )]
     Full {
         /// The file.
         path: PathBuf,
     },
     /// Somebody else changed the log while it was open.
-    #[error("{} has {found} bytes instead of {expected} or was replaced: another program changed it. Writing stopped; end that program and open the session again", path.display())]
+    #[error(
+        "{} has {found} bytes instead of {expected} or was replaced: another program changed \
+         it. Writing stopped; end that program and open the session again",
+        path.display()
+    )]
     Lost {
         /// The log file.
         path: PathBuf,
@@ -119,7 +150,8 @@ pub enum StoreError {
     },
     /// An append does not continue the log.
     #[error(
-        "event {found} was appended where event {expected} was due; this is a defect of Reins, please report it"
+        "event {found} was appended where event {expected} was due; this is a defect of \
+         Reins, please report it"
     )]
     OutOfOrder {
         /// The next number of the log.
@@ -129,7 +161,8 @@ pub enum StoreError {
     },
     /// The event has no line.
     #[error(
-        "event {seq} ({kind}) cannot be written: {source}; make its content smaller or keep it in a blob"
+        "event {seq} ({kind}) cannot be written: {source}; make its content smaller or keep \
+         it in a blob"
     )]
     Encode {
         /// The event.
@@ -148,7 +181,11 @@ pub enum StoreError {
         limit: usize,
     },
     /// A blob's content does not have its name as hash.
-    #[error("{} does not contain what its name says; remove the file, and what refers to it is shown as missing", path.display())]
+    #[error(
+        "{} does not contain what its name says; remove the file, and what refers to it is \
+         shown as missing",
+        path.display()
+    )]
     BlobDamaged {
         /// The file.
         path: PathBuf,
@@ -180,7 +217,8 @@ pub enum StoreError {
     },
     /// A write was refused, and so was taking its first half back.
     #[error(
-        "{write}; and the half-written record could not be removed ({undo}), which the next open does"
+        "{write}; and the half-written record could not be removed ({undo}), which the next \
+         open does"
     )]
     NotUndone {
         /// The first error.

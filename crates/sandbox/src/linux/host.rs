@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs;
+use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -107,6 +108,9 @@ impl Host {
             return Err("it already has threads; call run_if_host_role first in main".into());
         }
         fs::read("/proc/self/stat").map_err(|error| format!("/proc/self/stat: {error}"))?;
+        // Executed as /proc/self/exe it would be listed as "exe". A name is not worth a refusal.
+        let _unnamed =
+            fs::File::create("/proc/self/comm").and_then(|mut name| name.write_all(b"reins-host"));
         syscall::set_signal_mask(&syscall::all_signals()).map_err(failed("sigprocmask"))?;
         syscall::reset_signal_dispositions();
         syscall::close_from(3).map_err(failed("close_range (Linux 5.9 or newer)"))?;

@@ -126,15 +126,17 @@ impl JsonlStore {
     ) -> Result<Inspected, StoreError> {
         let (store, wanted) = (self.clone(), id.clone());
         let (folder, header, scanner) = blocking(move || store.begin_inspect(&wanted)).await?;
-        let lease = lease::holder(&folder.lease_path());
         let mut fold = Fold::new(header.clone(), known);
         let mut sink = |event: &Event| {
             fold.apply(event).map_err(|e| e.to_string())?;
             seen(event);
             Ok(())
         };
+        let before = lease::holder(&folder.lease_path());
         let (scanner, mut damage) = feed(scanner, &folder, &mut sink).await?;
-        if damage.is_none() && lease.is_none() {
+        let lease = lease::holder(&folder.lease_path());
+        // Whoever wrote at either moment may have been in the middle of a line.
+        if damage.is_none() && before.is_none() && lease.is_none() {
             damage = scanner.tail().map(scan::Tail::damage);
         }
         Ok(Inspected { header, fold, damage, lease })
@@ -156,10 +158,16 @@ fn fill(folder: &Folder, header: &Header) -> Result<Lease, StoreError> {
         serde_json::to_vec_pretty(header).map_err(|e| StoreError::io(&path, e.into()))?;
     text.push(b'\n');
     files::write_new(&path, text.as_slice())?;
-    files::write_new(&folder.segment_path(0), &[][..])?;
+    make_log(&folder.segment_path(0))?;
     let lease = Lease::take(&folder.lease_path(), &folder.id)?;
     files::sync_dir(&folder.path)?;
     Ok(lease)
+}
+
+/// Nothing to sync: an empty log that is lost is an empty log.
+fn make_log(path: &Path) -> Result<(), StoreError> {
+    let made = files::private().write(true).create_new(true).open(path);
+    made.map(drop).map_err(|e| StoreError::io(path, e))
 }
 
 fn taken(folder: &Folder, error: std::io::Error) -> StoreError {
@@ -186,7 +194,7 @@ fn finish_open(
     let Some((path, length)) = scanner.end() else {
         // The process died between header and log, or the log was removed: an empty session.
         let path = folder.segment_path(0);
-        files::write_new(&path, &[][..])?;
+        make_log(&path)?;
         files::sync_dir(&folder.path)?;
         return Ok((open_active(&path, 0)?, recovered));
     };

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use reins_store::{Store, StoreError};
 
-use crate::setup::{append, create, folder, inspect, note, on_disk, open, store};
+use crate::setup::{append, create, folder, header, id, inspect, note, on_disk, open, store};
 
 const HOME: &str = "REINS_STORE_TEST_HOME";
 
@@ -35,9 +35,59 @@ async fn writer_process() {
     }
 }
 
+/// One of several that want the same session; each waits for its turn. Does nothing unless a test
+/// below starts it.
+#[tokio::test]
+async fn competing_process() {
+    let Some(home) = std::env::var_os(HOME) else { return };
+    let store = store(Path::new(&home));
+    for _ in 0..ROUNDS {
+        let session = loop {
+            let opened = match open(&store).await {
+                Err(StoreError::NotFound { .. }) => {
+                    store.create(header(&id()), Default::default()).await
+                }
+                opened => opened,
+            };
+            match opened {
+                Ok(session) => break session,
+                Err(StoreError::Busy { .. } | StoreError::AlreadyExists { .. }) => {
+                    tokio::task::yield_now().await;
+                }
+                Err(error) => panic!("{error}"),
+            }
+        };
+        assert_eq!(session.recovered, None);
+        let next = session.log.next_seq();
+        append(&session, next..next + GROUP).await;
+        session.log.close().await.unwrap();
+    }
+}
+
+const ROUNDS: u64 = 20;
+const GROUP: u64 = 25;
+
+#[tokio::test]
+async fn competing_processes_never_mix_their_events() {
+    let home = tempfile::tempdir().unwrap();
+    let children: Vec<Child> =
+        (0..4).map(|_| start("crash::competing_process", home.path())).collect();
+    for child in children {
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    }
+    let store = store(home.path());
+    assert_eq!(on_disk(&store).await, (0..4 * ROUNDS * GROUP).collect::<Vec<u64>>());
+    assert_eq!(inspect(&store).await.unwrap().damage, None);
+}
+
 fn start_writer(home: &Path) -> Child {
+    start("crash::writer_process", home)
+}
+
+fn start(test: &str, home: &Path) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "crash::writer_process", "--nocapture"]).env(HOME, home);
+    command.args(["--exact", test, "--nocapture"]).env(HOME, home);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 

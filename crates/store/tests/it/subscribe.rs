@@ -96,3 +96,17 @@ async fn a_dropped_wait_loses_nothing() {
     assert_eq!(numbers, (0..600).collect::<Vec<u64>>());
     session.log.close().await.unwrap();
 }
+
+#[tokio::test]
+async fn a_reader_whose_file_is_gone_says_so() {
+    let home = tempfile::tempdir().unwrap();
+    let store = store(home.path());
+    filled(&store, 10).await;
+    let session = open(&store).await.unwrap();
+    let mut subscription = session.log.subscribe(0);
+    std::fs::remove_file(crate::setup::log_path(home.path())).unwrap();
+    assert!(take(&mut subscription, 1).await.is_empty());
+    let failure = subscription.failure().unwrap().to_string();
+    assert!(failure.contains("event 0 was written and is no longer there"), "{failure}");
+    assert!(take(&mut subscription, 1).await.is_empty());
+}
