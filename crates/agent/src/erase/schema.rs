@@ -46,6 +46,11 @@ pub(super) fn of<I: JsonSchema>() -> (Value, Box<RawValue>) {
 fn normal(schema: Value) -> Value {
     let Value::Object(mut raw) = schema else { return schema };
     merge_single_branch(&mut raw);
+    // Every unsigned number has this bound.
+    let unsigned = raw.get("format").and_then(Value::as_str).is_some_and(|f| f.starts_with("uint"));
+    if unsigned && raw.get("minimum").and_then(Value::as_u64) == Some(0) {
+        raw.shift_remove("minimum");
+    }
     let mut kept = Map::new();
     for key in KEYWORDS {
         if let Some(value) = raw.shift_remove(key)
@@ -67,8 +72,6 @@ fn normal_keyword(key: &str, value: Value) -> Option<Value> {
             Some(Value::String(text.split_whitespace().collect::<Vec<_>>().join(" ")))
         }
         ("default", Value::Null) => None,
-        // Every unsigned number has it.
-        ("minimum", value) if value.as_u64() == Some(0) => None,
         ("enum", Value::Array(values)) => {
             Some(Value::Array(values.into_iter().filter(|value| !value.is_null()).collect()))
         }

@@ -157,3 +157,35 @@ fn a_long_wrong_value_is_quoted_in_part() {
     let failure = erase(Probe).check(&Value::String("é".repeat(5000))).unwrap_err();
     assert!(failure.message.len() < 400, "{}", failure.message);
 }
+
+/// No parameters.
+#[derive(Deserialize, JsonSchema)]
+struct Nothing {}
+
+struct Plain;
+
+impl Tool for Plain {
+    type Input = Nothing;
+    const NAME: &'static str = "plain";
+
+    fn description(&self) -> String {
+        "Does.".into()
+    }
+
+    fn run(&self, _input: Nothing, _ctx: ToolContext) -> BoxFuture<'_, ToolReply> {
+        Box::pin(async { Ok(ToolSuccess::default()) })
+    }
+}
+
+#[test]
+fn a_tool_may_take_nothing() {
+    let tool = erase(Plain);
+    assert_eq!(
+        tool.schema().parameters.get(),
+        r#"{"type":"object","properties":{},"additionalProperties":false}"#
+    );
+    assert_eq!(tool.check(&json!({})).unwrap(), ToolEffect::Exclusive);
+    let failure = tool.check(&json!({"x": 1})).unwrap_err();
+    assert_eq!(failure.message, "`plain`: there is no parameter `x`; it takes no parameters");
+    assert!(tool.check(&Value::Null).is_err());
+}
