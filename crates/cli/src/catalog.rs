@@ -7,7 +7,7 @@ use crate::exit::CliError;
 pub(crate) fn catalog() -> Result<Catalog, CliError> {
     let plugins: Vec<PluginDef> = [
         reins_world::PLUGINS,
-        reins_store::PLUGINS,
+        &[reins_store::PLUGIN],
         &[reins_agent::PLUGIN],
         reins_providers::PLUGINS,
         reins_tools::PLUGINS,

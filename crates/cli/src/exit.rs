@@ -89,10 +89,17 @@ pub(crate) fn of_failure(failure: &Failure) -> u8 {
 impl From<StoreError> for CliError {
     fn from(error: StoreError) -> Self {
         let (exit, code) = match &error {
-            StoreError::NotFound { .. } => (SESSION, "SESSION_NOT_FOUND"),
+            StoreError::NotFound { .. } | StoreError::InvalidId { .. } => {
+                (SESSION, "SESSION_NOT_FOUND")
+            }
             StoreError::Busy { .. } => (SESSION, "SESSION_BUSY"),
-            error if error.is_about_session() => (SESSION, "SESSION_UNREADABLE"),
-            error if error.is_about_home() => (USAGE, "HOME"),
+            StoreError::Unreadable { .. }
+            | StoreError::Damaged(_)
+            | StoreError::NewerFormat { .. } => (SESSION, "SESSION_UNREADABLE"),
+            StoreError::HomeNotDirectory { .. }
+            | StoreError::NotOurs { .. }
+            | StoreError::Permission { .. }
+            | StoreError::ReadOnly { .. } => (USAGE, "HOME"),
             _ => (INTERNAL, "STORE"),
         };
         Self::new(exit, code, error.to_string())

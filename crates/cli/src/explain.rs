@@ -59,7 +59,7 @@ fn layers(text: &mut String, layers: &[LayerInfo]) {
         text.push_str("  none\n");
     }
     for layer in layers {
-        line(text, format_args!("{layer}"));
+        line(text, format_args!("{} (order {}, scope {})", layer.origin, layer.order, layer.scope));
     }
 }
 

@@ -55,14 +55,14 @@ fn local_time(unix_ms: i64) -> String {
 async fn show(start: &Start, compose: &ComposeArgs, id: SessionId) -> Result<u8, CliError> {
     let host = start.host(compose, None).await?;
     let mut shown = Ok(());
-    let view = SessionView::read(host.store().as_ref(), &id, &mut |event| {
+    let mut each = |event: &Event| {
         if shown.is_ok()
             && let Some(text) = describe(event)
         {
             shown = print(&text);
         }
-    });
-    let view = view.await;
+    };
+    let view = SessionView::read(host.store().as_ref(), &id, &mut each).await;
     host.stop().await;
     shown?;
     let view = view.map_err(|e| CliError::from(e.0))?;

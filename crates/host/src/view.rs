@@ -18,7 +18,7 @@ pub struct SessionView {
 /// Why a session cannot be shown.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
-pub struct ViewError(#[from] StoreError);
+pub struct ViewError(#[from] pub StoreError);
 
 /// Events read at once.
 const PAGE: usize = 512;

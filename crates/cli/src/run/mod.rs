@@ -11,7 +11,7 @@ use reins_host::{OpenOrder, RunEnd, RunOrder, RunOutcome, SessionChoice};
 use reins_kernel::Layer;
 use reins_schema::{Event, SessionId, TurnEndReason};
 
-use crate::args::{Output, RunArgs};
+use crate::args::RunArgs;
 use crate::exit::{self, CliError};
 use crate::signals::Signals;
 use crate::start::Start;
