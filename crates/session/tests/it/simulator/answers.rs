@@ -144,7 +144,8 @@ impl World {
             // A layer does what it may not.
             23 => entries.extend(entries.clone()),
             24 => {
-                let message = made::message("m1", "again");
+                let id = self.old_id();
+                let message = made::message(id.as_str(), "again");
                 entries.push(Entering { message, inbox: Vec::new() });
             }
             25 => {
@@ -228,7 +229,7 @@ impl World {
         let mut outcome = made::outcome("result", error);
         outcome.concludes = self.rng.chance(15);
         if self.rng.chance(15) {
-            let id = if self.rng.chance(80) { self.fresh_id() } else { made::message("m1", "").id };
+            let id = if self.rng.chance(80) { self.fresh_id() } else { self.old_id() };
             let text = if self.rng.chance(90) { "context" } else { "" };
             let mut context = Message::notice(id, "tool", text);
             if self.rng.chance(10) {

@@ -95,10 +95,16 @@ impl World {
             shadow: Shadow::default(),
             bodies: HashMap::new(),
             cover: Cover::of_one(),
-            ids: 0,
+            ids: 1,
             answer: None,
             sabotage,
         }
+    }
+
+    /// An id that was probably used before.
+    pub(crate) fn old_id(&mut self) -> MessageId {
+        let number = 1 + self.rng.next() % self.ids;
+        MessageId::new(format!("m{number}"))
     }
 
     pub(crate) fn trouble(&self) -> usize {

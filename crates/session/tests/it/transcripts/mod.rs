@@ -11,7 +11,7 @@ mod stopping;
 
 use reins_session::Limits;
 
-use stage::Stage;
+pub(crate) use stage::Stage;
 
 /// Plays `script` and compares what was written, ignoring indentation. `limits` is
 /// `NAME: VALUE, …`.
