@@ -91,10 +91,16 @@ impl World {
             }
             Wait::Body { .. } => Input::ToolFinished { op, outcome: self.outcome() },
             Wait::Stop => Input::StopDecided { op },
-            Wait::Limit => {
+            Wait::Limit { name } => {
                 let more = self.rng.below(4) as u64;
                 let stop = calm || self.rng.chance(50);
                 let answer = if stop { LimitAnswer::Stop } else { LimitAnswer::Extend(more) };
+                match name.as_str() {
+                    _ if stop => {}
+                    "steps" => self.shadow.allowed.steps_more += more,
+                    "tool-calls" => self.shadow.allowed.calls_more += more,
+                    _ => {}
+                }
                 Input::LimitAnswered { op, answer }
             }
             Wait::Clock { time } => {

@@ -248,7 +248,7 @@ fn kind_of(wait: &Wait) -> usize {
         Wait::Prepare { .. } => 7,
         Wait::Body { .. } => 8,
         Wait::Stop => 9,
-        Wait::Limit => 10,
+        Wait::Limit { .. } => 10,
         Wait::Clock { .. } => 11,
     }
 }
