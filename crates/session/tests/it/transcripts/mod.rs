@@ -5,6 +5,7 @@ mod answers;
 mod ends;
 mod input;
 mod line;
+mod moments;
 mod scheduling;
 mod stage;
 mod stopping;
