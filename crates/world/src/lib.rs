@@ -1,1 +1,14 @@
-//! placeholder
+//! The machine as traits, with local providers.
+
+mod clock;
+mod fs;
+mod http;
+mod process;
+
+pub use clock::Clock;
+pub use fs::{
+    ContentHash, Expect, FileBytes, FileKind, Fs, FsError, GlobHits, GlobQuery, Incomplete, Line,
+    LineWindow, Lines, Place, Replaced, SearchHit, SearchHits, SearchQuery,
+};
+pub use http::{Http, HttpError, HttpRequest, HttpResponse};
+pub use process::{CancelToken, Captured, CommandEnd, CommandSpec, Process, ProcessError};
