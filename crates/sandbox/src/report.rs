@@ -25,7 +25,8 @@ pub enum Report {
         survivors: u32,
     },
     /// No process of the command can run any more; the last report of this id. Without an earlier
-    /// `Exited` the supervising process was itself killed and the exit status is unknown.
+    /// `Exited` the supervising process was itself killed and the exit status is unknown; then
+    /// `Started` may be missing too.
     Gone {
         /// The command.
         id: u64,

@@ -1,7 +1,7 @@
 //! The same interface where supervision is not written yet: every start is refused.
 
 use std::ffi::OsString;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -91,5 +91,11 @@ impl HostClient {
 impl AsFd for HostClient {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
+    }
+}
+
+impl AsRawFd for HostClient {
+    fn as_raw_fd(&self) -> RawFd {
+        self.socket.as_raw_fd()
     }
 }

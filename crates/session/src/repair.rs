@@ -45,7 +45,7 @@ impl Core {
             };
             let cited = [open.call_seq.or(answer), open.start_seq];
             let sources = cited.into_iter().flatten().map(SourceRange::One).collect();
-            let result = result_payload(self, &open.call, &notices::synthetic(notice));
+            let result = result_payload(self, &open.call, notices::synthetic(notice));
             self.append(result, sources);
         }
     }

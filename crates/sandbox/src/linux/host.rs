@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs;
+use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -38,6 +39,7 @@ const CLOSE_TIME: Duration = Duration::from_millis(2500);
 const KILL_TIME: Duration = Duration::from_secs(7);
 /// How long orphans of a killed reaper are chased.
 const SWEEP_TIME: Duration = Duration::from_millis(1500);
+const EMPTY_LOOKS: u32 = 3;
 const SWEEP_PAUSE: Duration = Duration::from_millis(20);
 
 /// Runs the host when `args` (the program's arguments with its name) say so and returns its exit
@@ -80,6 +82,8 @@ struct Sweep {
     ids: Vec<u64>,
     give_up: Instant,
     next: Instant,
+    /// Looks in a row that found nobody; one look can miss a process that hands over to its child.
+    empty_looks: u32,
 }
 
 struct Host {
@@ -104,6 +108,9 @@ impl Host {
             return Err("it already has threads; call run_if_host_role first in main".into());
         }
         fs::read("/proc/self/stat").map_err(|error| format!("/proc/self/stat: {error}"))?;
+        // Executed as /proc/self/exe it would be listed as "exe". A name is not worth a refusal.
+        let _unnamed =
+            fs::File::create("/proc/self/comm").and_then(|mut name| name.write_all(b"reins-host"));
         syscall::set_signal_mask(&syscall::all_signals()).map_err(failed("sigprocmask"))?;
         syscall::reset_signal_dispositions();
         syscall::close_from(3).map_err(failed("close_range (Linux 5.9 or newer)"))?;
@@ -251,11 +258,12 @@ impl Host {
             return;
         }
         let now = Instant::now();
-        let fresh = Sweep { ids: Vec::new(), give_up: now, next: now };
+        let fresh = Sweep { ids: Vec::new(), give_up: now, next: now, empty_looks: 0 };
         let sweep = self.sweep.get_or_insert(fresh);
         sweep.ids.push(id);
         sweep.give_up = now + SWEEP_TIME;
         sweep.next = now;
+        sweep.empty_looks = 0;
     }
 
     fn advance_sweep(&mut self) {
@@ -270,7 +278,8 @@ impl Host {
             tree::signal(orphans, Signal::KILL, &reapers);
         }
         let left = tree::count(&orphans);
-        if left > 0 && now < sweep.give_up {
+        sweep.empty_looks = if left == 0 { sweep.empty_looks + 1 } else { 0 };
+        if sweep.empty_looks < EMPTY_LOOKS && now < sweep.give_up {
             sweep.next = now + SWEEP_PAUSE;
             return;
         }

@@ -82,11 +82,10 @@ pub(crate) fn launch(
     // this process (its only thread) stopped until the child has left the shared memory by execve
     // or exit, so `plan` and `stack` are the child's alone meanwhile.
     let pid = unsafe { libc::clone(child, top.cast(), flags, (&raw mut plan).cast::<c_void>()) };
-    drop(stack);
     let Some(pid) = Pid::from_raw(pid).filter(|_| pid > 0) else {
-        let errno = std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EAGAIN);
-        return Err(Failure::process(Errno::from_raw_os_error(errno), "clone"));
+        return Err(Failure::process(syscall::last_errno(), "clone"));
     };
+    drop(stack);
     let Some((step, errno)) = plan.stopped_at else { return Ok(pid) };
     // The child has ended by itself; collected here it is not mistaken for the command's exit.
     while matches!(waitpid(Some(pid), WaitOptions::empty()), Err(Errno::INTR)) {}
@@ -132,12 +131,10 @@ fn execute(plan: &Plan<'_>) -> (Step, Errno) {
         // SAFETY: the path and every pointer of both null-ended arrays are NUL-terminated strings
         // that live in the plan.
         unsafe { libc::execve(candidate.as_ptr(), plan.argv.as_ptr(), plan.envp.as_ptr()) };
-        let errno = std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::ENOENT);
-        let errno = Errno::from_raw_os_error(errno);
-        match errno {
+        match syscall::last_errno() {
             Errno::NOENT | Errno::NOTDIR => {}
-            Errno::ACCESS => stopped = (Step::Execute(index), errno),
-            _ => return (Step::Execute(index), errno),
+            Errno::ACCESS => stopped = (Step::Execute(index), Errno::ACCESS),
+            errno => return (Step::Execute(index), errno),
         }
     }
     stopped
@@ -162,8 +159,7 @@ fn explain(command: &Decoded<'_>, candidates: &[CString], step: Step, errno: Err
         let path = Path::new(std::ffi::OsStr::from_bytes(path.to_bytes()));
         path.is_absolute() && fs::metadata(path).is_ok()
     };
-    let interpreter =
-        errno == Errno::NOENT && candidates.iter().find(|path| exists(path)).is_some();
+    let interpreter = errno == Errno::NOENT && candidates.iter().any(|path| exists(path));
     let stage = if interpreter { SpawnStage::Interpreter } else { SpawnStage::Program };
     Failure { stage, errno, what: tried.to_string_lossy().into_owned() }
 }

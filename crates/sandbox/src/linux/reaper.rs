@@ -29,6 +29,9 @@ const GIVE_UP: Duration = Duration::from_secs(5);
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LAST_PAUSE: Duration = Duration::from_millis(200);
 
+/// Looks for survivors before it is taken that there is one.
+const LOOKS: usize = 5;
+
 /// What a reaper is given.
 pub(crate) struct Task<'a> {
     pub(crate) id: u64,
@@ -150,32 +153,45 @@ impl Reaper<'_> {
 
     /// Waits for every child that has ended; true when there is none any more.
     fn collect(&mut self) -> bool {
-        let mut ended = None;
-        let empty = loop {
-            match wait(WaitOptions::NOHANG) {
-                Ok(Some((pid, status))) if Some(pid) == self.main => {
-                    self.main = None;
-                    ended = Some(status);
-                }
-                Ok(Some(_)) | Err(Errno::INTR) => {}
-                Ok(None) => break false,
-                Err(_) => break true,
-            }
-        };
-        if let Some(status) = ended {
-            self.report_exit(status, empty);
-        }
-        empty
-    }
-
-    fn report_exit(&mut self, status: WaitStatus, empty: bool) {
-        let survivors = if empty { 0 } else { tree::count(&tree::descendants(&[])) };
+        let (empty, ended) = self.wait_ended();
+        let Some(status) = ended else { return empty };
+        let survivors = if empty { 0 } else { self.survivors() };
         self.outbox.push(Answer::Report(Report::Exited {
             id: self.id,
             code: status.exit_status(),
             signal: status.terminating_signal(),
             survivors,
         }));
+        empty
+    }
+
+    /// Whether no child is left, and how the main process ended if it did now.
+    fn wait_ended(&mut self) -> (bool, Option<WaitStatus>) {
+        let mut ended = None;
+        loop {
+            match wait(WaitOptions::NOHANG) {
+                Ok(Some((pid, status))) if Some(pid) == self.main => {
+                    self.main = None;
+                    ended = Some(status);
+                }
+                Ok(Some(_)) | Err(Errno::INTR) => {}
+                Ok(None) => return (false, ended),
+                Err(_) => return (true, ended),
+            }
+        }
+    }
+
+    /// Counts the descendants. A look can miss a process that is handing over to its child; then
+    /// there is a child to wait for although none was seen, and it looks again.
+    fn survivors(&mut self) -> u32 {
+        for _ in 0..LOOKS {
+            match tree::count(&tree::descendants(&[])) {
+                0 if self.wait_ended().0 => return 0,
+                0 => {}
+                seen => return seen,
+            }
+        }
+        1
     }
 
     /// Reads the lifeline and does what is due. Returns how many are left when giving up.

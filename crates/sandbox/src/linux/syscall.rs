@@ -12,7 +12,8 @@ use std::ptr;
 use rustix::io::Errno;
 use rustix::process::Pid;
 
-fn last_errno() -> Errno {
+/// Why the last call through the C library failed.
+pub(crate) fn last_errno() -> Errno {
     Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::INVAL)
 }
 

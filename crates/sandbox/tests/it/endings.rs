@@ -116,6 +116,22 @@ fn a_killed_reaper_takes_its_command_along_and_no_other() {
 }
 
 #[test]
+fn a_reaper_holds_no_pipe_but_its_own_lifeline() {
+    // A held output would never end; another's lifeline would keep that one from ending.
+    let mut host = Host::start();
+    let commands: Vec<_> = (0..3).map(|_| host.spawn(&bash("sleep 1000"))).collect();
+    for (id, _reader) in &commands {
+        host.started(*id);
+    }
+    for reaper in children(host.client.pid()) {
+        let held = std::fs::read_dir(format!("/proc/{reaper}/fd")).unwrap();
+        let held = held.map(|entry| std::fs::read_link(entry.unwrap().path()).unwrap());
+        let pipes = held.filter(|target| target.to_string_lossy().starts_with("pipe:"));
+        assert_eq!(pipes.count(), 1);
+    }
+}
+
+#[test]
 fn the_client_is_told_of_the_end_of_its_host() {
     let mut host = Host::start();
     let (id, _reader) = host.spawn(&bash("sleep 1000"));

@@ -45,6 +45,15 @@ fn the_environment_is_exactly_the_given_one() {
 }
 
 #[test]
+fn the_host_holds_nothing_of_the_harness_that_a_command_could_read() {
+    let host = Host::start();
+    let pid = host.client.pid();
+    assert_eq!(std::fs::read(format!("/proc/{pid}/environ")).unwrap(), b"");
+    assert_eq!(std::fs::read(format!("/proc/{pid}/comm")).unwrap(), b"reins-host\n");
+    assert_eq!(std::fs::read_link(format!("/proc/{pid}/cwd")).unwrap(), Path::new("/"));
+}
+
+#[test]
 fn arguments_and_directory_arrive_byte_for_byte() {
     use std::os::unix::ffi::OsStringExt;
     let directory = tempfile::tempdir().unwrap();

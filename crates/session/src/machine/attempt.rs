@@ -45,7 +45,7 @@ impl Attempt {
         Self { op, number, parts: Vec::new(), places: HashMap::new(), chunks: Vec::new() }
     }
 
-    fn take(&mut self, seq: u64, runs: Vec<ChunkRun>) {
+    fn take(&mut self, seq: u64, runs: &[ChunkRun]) {
         match self.chunks.last().map(|range| range.bounds()) {
             Some((first, last)) if last + 1 == seq => {
                 self.chunks.pop();
@@ -60,10 +60,10 @@ impl Attempt {
                 self.parts.push(Part { index, kind, id: None, name: None, text: String::new() });
             }
             let part = &mut self.parts[at];
-            let given = |text: Option<String>| text.filter(|text| !text.is_empty());
-            part.id = part.id.take().or(given(run.id));
-            part.name = part.name.take().or(given(run.name));
-            part.text.extend(run.text);
+            let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+            part.id = part.id.take().or_else(|| given(&run.id));
+            part.name = part.name.take().or_else(|| given(&run.name));
+            part.text.extend(run.text.iter().map(String::as_str));
         }
     }
 
@@ -214,11 +214,11 @@ impl Core {
             return;
         }
         let (turn, step) = self.place();
-        let record = AssistantChunk { turn, step, attempt, runs: runs.clone() };
-        let seq = self.append(record, Vec::new());
+        let seq = self.fold.next_seq();
         if let Some(Phase::Streaming(attempt)) = self.turn.as_mut().map(|turn| &mut turn.phase) {
-            attempt.take(seq, runs);
+            attempt.take(seq, &runs);
         }
+        self.append(AssistantChunk { turn, step, attempt, runs }, Vec::new());
     }
 
     pub(super) fn attempt_ended(&mut self, op: Op, outcome: AttemptOutcome) {

@@ -203,13 +203,14 @@ impl Core {
         self.append(ToolCall { turn, step, call_id, name, arguments }, Vec::new());
     }
 
-    fn append_result(&mut self, call: &ToolCallBlock, outcome: ToolOutcome) {
-        let sources = self.fold.unanswered().first().and_then(|open| open.call_seq);
-        let result = result_payload(self, call, &outcome);
-        self.append(result, sources.map(SourceRange::One).into_iter().collect());
+    fn append_result(&mut self, call: &ToolCallBlock, mut outcome: ToolOutcome) {
+        let contexts = std::mem::take(&mut outcome.contexts);
         if let Some(tools) = self.tools() {
-            tools.contexts.extend(outcome.contexts);
+            tools.contexts.extend(contexts);
         }
+        let sources = self.fold.unanswered().first().and_then(|open| open.call_seq);
+        let result = result_payload(self, call, outcome);
+        self.append(result, sources.map(SourceRange::One).into_iter().collect());
     }
 
     /// Closes the batch when nothing more can join it: starts are written, then one barrier.
@@ -400,12 +401,12 @@ impl Core {
 pub(crate) fn result_payload(
     core: &Core,
     call: &ToolCallBlock,
-    outcome: &ToolOutcome,
+    outcome: ToolOutcome,
 ) -> ToolResult {
     let (turn, step) = core.place();
     let block = ToolResultBlock {
         tool_call_id: call.id.clone(),
-        content: outcome.content.clone(),
+        content: outcome.content,
         is_error: outcome.is_error,
     };
     let message = Message {
@@ -414,5 +415,5 @@ pub(crate) fn result_payload(
         content: vec![Block::ToolResult(block)],
         source: Source::Tool { call_id: call.id.clone() },
     };
-    ToolResult { turn, step, message, error: outcome.error.clone(), meta: outcome.meta.clone() }
+    ToolResult { turn, step, message, error: outcome.error, meta: outcome.meta }
 }

@@ -82,11 +82,12 @@ impl World {
             3..=4 => {
                 let same = self.rng.chance(50);
                 let new = if same { id.clone() } else { self.fresh_id() };
-                let message = Box::new(made::message(new.as_str(), "edited"));
+                let text = format!("edited when {} events stood", self.log.len());
+                let message = Box::new(made::message(new.as_str(), &text));
                 self.step(Input::EditQueue(QueueEdit::Replace(id, message)))?;
                 self.answered(taken)?;
                 let there = self.core.fold().inbox().get(&new);
-                let edited = there.is_some_and(|m| m.text() == "edited");
+                let edited = there.is_some_and(|m| m.text() == text);
                 if edited == taken { Ok(()) } else { Err("a replacement is lost".to_owned()) }
             }
             _ => {
