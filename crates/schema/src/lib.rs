@@ -25,6 +25,4 @@ pub use payload::{
     SpliceOutcome, StepEnd, StepStart, ToolCall, ToolError, ToolResult, ToolStart, TurnEnd,
     TurnEndReason, TurnStart, Usage, UserMessage,
 };
-pub use request::{
-    AdapterDefaults, CallConfig, HeaderReason, Purpose, RequestHeader, ToolSchema,
-};
+pub use request::{AdapterDefaults, CallConfig, HeaderReason, Purpose, RequestHeader, ToolSchema};

@@ -552,8 +552,7 @@ impl Payload {
     /// # Errors
     /// The payload does not serialise (a non-finite temperature, say), or is [`Payload::Other`].
     pub fn draft(&self, sources: Vec<SourceRange>) -> Result<Draft, PayloadError> {
-        let problem =
-            |text: String| PayloadError { kind: self.kind().to_owned(), problem: text };
+        let problem = |text: String| PayloadError { kind: self.kind().to_owned(), problem: text };
         if matches!(self, Self::Other) {
             return Err(problem("an event of another owner has no payload here".to_owned()));
         }

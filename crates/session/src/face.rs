@@ -7,8 +7,9 @@
 use std::sync::Arc;
 
 use reins_schema::{
-    Block, CallId, CancelCause, ChunkRun, Draft, Event, Failure, FinishReason, InboxTarget, Message,
-    MessageId, RequestContext, RequestHeader, SessionRecovered, ToolCallBlock, ToolError, Usage,
+    Block, CallId, CancelCause, ChunkRun, Draft, Event, Failure, FinishReason, InboxTarget,
+    Message, MessageId, RequestContext, RequestHeader, SessionRecovered, ToolCallBlock, ToolError,
+    Usage,
 };
 use serde_json::value::RawValue;
 

@@ -1,0 +1,142 @@
+//! What a model back end is.
+
+use bytes::Bytes;
+use futures_util::stream::BoxStream;
+use reins_schema::{
+    AdapterDefaults, CallConfig, Failure, FailureCode, FinishReason, PartKind, RequestHeader,
+    RequestSent, SessionId, Usage,
+};
+use reins_session::{RenderedFacts, Surface};
+use serde_json::value::RawValue;
+
+/// A registered back end; an entry under its id.
+pub trait Provider: Send + Sync {
+    /// The id that addresses it: `deepseek` in `deepseek/deepseek-v4-flash`.
+    fn id(&self) -> &str;
+
+    /// Other ids that mean this one.
+    fn aliases(&self) -> &[String];
+
+    /// Models that are known, best first. May be empty when any id is accepted.
+    fn models(&self) -> Vec<ModelInfo>;
+
+    /// Whether a request could leave now: key present, URL usable. No network.
+    ///
+    /// # Errors
+    /// AUTH when there is no key, saying every way to give one.
+    fn ready(&self) -> Result<(), Failure>;
+
+    /// Fills in defaults and checks what can be checked without the network.
+    ///
+    /// # Errors
+    /// INVALID_REQUEST for an unknown model (naming the nearest) or an unsupported effort.
+    fn resolve(&self, config: CallConfig) -> Result<ResolvedCall, Failure>;
+
+    /// A renderer for one agent; it keeps rolling state, so one agent uses one at a time.
+    fn renderer(&self) -> Box<dyn Renderer>;
+
+    /// Sends a rendered request once. The stream yields parts and ends after `Finish`, or with one
+    /// `Err`. Dropping it closes the connection. No retries inside.
+    fn send(&self, call: WireCall) -> BoxStream<'static, Result<StreamPart, Failure>>;
+
+    /// How often and when a failed attempt is repeated.
+    fn retry_policy(&self) -> RetryPolicy;
+}
+
+/// A known model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelInfo {
+    /// The provider's id of it.
+    pub id: String,
+    /// In tokens, when known.
+    pub context_window: Option<u64>,
+}
+
+/// A call with everything filled in.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ResolvedCall {
+    /// Complete.
+    pub config: CallConfig,
+    /// Which of it the provider filled in.
+    pub defaults: AdapterDefaults,
+    /// In tokens, when known.
+    pub context_window: Option<u64>,
+}
+
+/// Renders requests of one agent. Its output is a function of header, surface and its version.
+pub trait Renderer: Send {
+    /// The body of the next request, strictly checked. Costs the delta since the last call, plus
+    /// copying the body. `previous` is the last `request/sent` of the same purpose; the hash chain
+    /// tells how many of its items are the first items of this one.
+    ///
+    /// # Errors
+    /// INVALID_REQUEST when the strict checker finds a fault, UNSUPPORTED_CONTENT.
+    fn render(
+        &mut self,
+        header: &RequestHeader,
+        surface: &Surface,
+        previous: Option<&RequestSent>,
+    ) -> Result<Rendered, Failure>;
+}
+
+/// A request ready to leave.
+#[derive(Clone, Debug)]
+pub struct Rendered {
+    /// The exact body.
+    pub body: Bytes,
+    /// For `request/sent`. `cause` names what differs when fewer items are shared: `surface` or
+    /// `renderer` or `dialect` or `header`; the driver makes `header` precise.
+    pub facts: RenderedFacts,
+}
+
+/// What goes on the wire.
+#[derive(Clone, Debug)]
+pub struct WireCall {
+    /// The rendered body.
+    pub body: Bytes,
+    /// For the transport envelope only.
+    pub session: SessionId,
+}
+
+/// One part of an answer as it arrives.
+#[derive(Clone, Debug)]
+pub enum StreamPart {
+    /// A piece of one part of the answer.
+    Delta {
+        /// Number of the part, in order of first appearance.
+        index: u32,
+        /// What the part is.
+        kind: PartKind,
+        /// The call's id, when this piece brought it.
+        id: Option<String>,
+        /// The call's name, when this piece brought it.
+        name: Option<String>,
+        /// Text, reasoning, or arguments.
+        text: String,
+    },
+    /// What it cost; a later one replaces an earlier one.
+    Usage(Usage),
+    /// The end mark arrived and the answer is complete.
+    Finish {
+        /// Why the model stopped.
+        reason: FinishReason,
+        /// What this provider needs to see again.
+        replay: Option<Box<RawValue>>,
+    },
+}
+
+/// When a failed attempt is repeated; belongs to the provider as data.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RetryPolicy {
+    /// Which failures.
+    pub codes: Vec<FailureCode>,
+    /// How often in one step; 0 = never.
+    pub max_retries: u32,
+    /// First wait in milliseconds; doubles each time.
+    pub initial_delay_ms: u64,
+    /// Longest wait in milliseconds, also for the provider's own Retry-After: above it the attempt
+    /// is not repeated.
+    pub max_delay_ms: u64,
+    /// Part of the wait that is random, 0.0–1.0.
+    pub jitter: f64,
+}

@@ -1,0 +1,144 @@
+//! One row against its plugin.
+
+use serde_json::Value;
+
+use super::compose::{Ready, Row};
+use super::error::RowError;
+use super::layer::join;
+use super::nearest::nearest;
+use super::reference::{References, expand};
+use super::schema::{Finding, Flaw, find_flaws};
+use crate::Catalog;
+use crate::plugin::{ConfigError, PluginDef};
+
+/// Shorter values from the environment are not hidden in messages: they are no secrets, and
+/// hiding them would garble the text.
+const SECRET_MIN_BYTES: usize = 4;
+
+/// Evaluates the row's references and checks it; what is wrong goes to `errors`.
+pub(super) fn check_row(
+    row: &mut Row,
+    catalog: &Catalog,
+    references: &References<'_>,
+    errors: &mut Vec<RowError>,
+) {
+    let mut ready = Ready::default();
+    let mut expansion = Expansion { row, references, ready: &mut ready, errors };
+    let config = toml::Value::Table(row.config.clone());
+    let mut value = expansion.value(&config, "");
+    match catalog.get(&row.plugin) {
+        Some(plugin) => check_config(row, plugin, &mut value, &ready, errors),
+        None => errors.push(unknown_plugin(row, catalog)),
+    }
+    ready.value = value;
+    row.ready = ready;
+}
+
+fn unknown_plugin(row: &Row, catalog: &Catalog) -> RowError {
+    let mut error = row.error(format!("there is no plugin `{}`", row.plugin));
+    error.line = row.plugin_line;
+    error.field = Some("plugin".to_owned());
+    error.suggestion = nearest(&row.plugin, catalog.names()).map(str::to_owned);
+    error
+}
+
+struct Expansion<'a> {
+    row: &'a Row,
+    references: &'a References<'a>,
+    ready: &'a mut Ready,
+    errors: &'a mut Vec<RowError>,
+}
+
+impl Expansion<'_> {
+    fn value(&mut self, value: &toml::Value, path: &str) -> Value {
+        match value {
+            toml::Value::String(text) => Value::String(self.text(text, path)),
+            toml::Value::Integer(number) => Value::from(*number),
+            toml::Value::Float(number) => Value::from(*number),
+            toml::Value::Boolean(flag) => Value::Bool(*flag),
+            toml::Value::Datetime(time) => Value::String(time.to_string()),
+            toml::Value::Array(values) => {
+                let indexed = values.iter().enumerate();
+                indexed.map(|(at, value)| self.value(value, &format!("{path}[{at}]"))).collect()
+            }
+            toml::Value::Table(table) => {
+                let fields = table.iter();
+                let fields =
+                    fields.map(|(key, value)| (key.clone(), self.value(value, &join(path, key))));
+                Value::Object(fields.collect())
+            }
+        }
+    }
+
+    fn text(&mut self, text: &str, path: &str) -> String {
+        match expand(text, self.references) {
+            Ok(expanded) => {
+                self.ready.secrets.extend(expanded.secrets);
+                expanded.text
+            }
+            Err(bad) => {
+                // A row that is off may wait for its variable.
+                if !(bad.unset && self.row.disabled) {
+                    let mut error = self.row.config_error(path, bad.problem);
+                    error.suggestion = bad.suggestion;
+                    self.errors.push(error);
+                }
+                text.to_owned()
+            }
+        }
+    }
+}
+
+/// Unknown keys are taken out of `value` on the way, so that each is reported once.
+fn check_config(
+    row: &Row,
+    plugin: &PluginDef,
+    value: &mut Value,
+    ready: &Ready,
+    errors: &mut Vec<RowError>,
+) {
+    let mut flaws = find_flaws(&(plugin.schema)(), value);
+    match (plugin.check)(value) {
+        // The type is the judge: a schema may be stricter than what serde takes.
+        Ok(()) => flaws.retain(|finding| matches!(finding.flaw, Flaw::UnknownKey)),
+        Err(error) if is_covered(&error, &flaws) => {}
+        Err(error) => {
+            let problem = redact(error.message, &ready.secrets);
+            errors.push(row.config_error(&error.field, problem));
+        }
+    }
+    for finding in flaws {
+        let problem = redact(finding.problem(), &ready.secrets);
+        let mut error = row.config_error(&finding.path, problem);
+        error.suggestion = finding.suggestion;
+        errors.push(error);
+    }
+}
+
+/// Whether one of the findings already says what serde says.
+fn is_covered(error: &ConfigError, flaws: &[Finding]) -> bool {
+    let missing = error.message.starts_with("missing field");
+    flaws.iter().any(|finding| match finding.flaw {
+        Flaw::Missing => missing && is_parent(&error.field, &finding.path),
+        Flaw::UnknownKey => {
+            missing && finding.suggestion.is_some() && is_parent(&error.field, &finding.path)
+        }
+        Flaw::WrongType { .. } | Flaw::NoChoice { .. } => finding.path == error.field,
+    })
+}
+
+fn is_parent(parent: &str, path: &str) -> bool {
+    path.rfind('.').map_or("", |at| &path[..at]) == parent
+}
+
+/// Replaces values from the environment with the references that named them.
+pub(super) fn redact(mut message: String, secrets: &[(String, String)]) -> String {
+    for (value, reference) in secrets {
+        if value.len() < SECRET_MIN_BYTES {
+            continue;
+        }
+        let escaped: String = value.escape_debug().collect();
+        message = message.replace(value.as_str(), reference).replace(&escaped, reference);
+    }
+    message
+}

@@ -1,0 +1,203 @@
+//! Layers become rows.
+
+use serde_json::Value;
+
+use super::check::check_row;
+use super::error::{RowError, RowWarning};
+use super::layer::{ConfigText, Item, Layer, Source, read_layer};
+use super::nearest::nearest;
+use super::reference::References;
+use crate::{Catalog, Origin};
+
+/// One configured plugin instance.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// Addresses the row; unique in the composition.
+    pub id: String,
+    /// The plugin's name.
+    pub plugin: String,
+    /// As written: references are not evaluated.
+    pub config: toml::Table,
+    /// Whether it is left out when a generation is built.
+    pub disabled: bool,
+    /// The `[[insert]]`.
+    pub origin: Origin,
+    /// Every `[[row]]` that changed it, in order.
+    pub patched_by: Vec<Origin>,
+    pub(super) plugin_line: u32,
+    pub(super) text: ConfigText,
+    pub(super) ready: Ready,
+}
+
+/// A row's configuration with its references evaluated. It may hold secrets: never printed.
+#[derive(Clone, Default)]
+pub(super) struct Ready {
+    pub(super) value: Value,
+    /// Values read from the environment, with the reference that stands for each in messages.
+    pub(super) secrets: Vec<(String, String)>,
+}
+
+impl std::fmt::Debug for Ready {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Ready")
+    }
+}
+
+impl Row {
+    /// Where a field of `config` was written, for example `retry.codes[2]`; for a field that was
+    /// not written, the nearest table around it.
+    pub fn field_origin(&self, path: &str) -> Origin {
+        Origin {
+            layer: self.text.source.layer.clone(),
+            file: self.text.source.file.clone(),
+            line: self.text.line_of(path),
+            ..self.origin.clone()
+        }
+    }
+
+    /// An error at the field of `config` with this path; the empty path is the whole.
+    pub(super) fn config_error(&self, path: &str, problem: String) -> RowError {
+        let line = self.text.line_of(path);
+        let mut error = self.text.source.error(line, Some(&self.id), problem);
+        let dot = if path.starts_with('[') || path.is_empty() { "" } else { "." };
+        error.field = Some(format!("config{dot}{path}"));
+        error
+    }
+
+    /// An error at the row's `[[insert]]`.
+    pub(super) fn error(&self, problem: String) -> RowError {
+        RowError {
+            layer: self.origin.layer.clone(),
+            file: self.origin.file.clone(),
+            line: self.origin.line,
+            row: Some(self.id.clone()),
+            field: None,
+            problem,
+            suggestion: None,
+        }
+    }
+}
+
+/// Checked rows, ready to be built or printed.
+#[derive(Clone, Debug)]
+pub struct Composition {
+    /// Every row, the disabled ones too, in the order of their inserts.
+    pub rows: Vec<Row>,
+    /// What has no effect and was probably meant to.
+    pub warnings: Vec<RowWarning>,
+}
+
+/// Applies the layers in order over an empty list and checks every row: plugin, references,
+/// configuration. Within a layer the inserts come first; then the patches, in their order.
+///
+/// # Errors
+/// Everything that is wrong, in the order of layers and lines.
+pub fn compose(
+    layers: &[Layer],
+    catalog: &Catalog,
+    references: &References<'_>,
+) -> Result<Composition, Vec<RowError>> {
+    let mut rows: Vec<Row> = Vec::new();
+    let mut errors = Vec::new();
+    let mut warnings = Vec::new();
+    for layer in layers {
+        let items = read_layer(layer, &mut errors);
+        for item in items.inserts {
+            insert(&mut rows, item, &items.source, &mut errors);
+        }
+        for item in items.patches {
+            match rows.iter().position(|row| row.id == item.id) {
+                Some(at) => {
+                    if item.config.is_none() && item.disabled.is_none() {
+                        warnings.push(empty_patch(&item, &items.source));
+                    }
+                    patch(&mut rows[at], item, &items.source, &mut errors);
+                }
+                None => warnings.push(absent(&rows, &item, &items.source)),
+            }
+        }
+    }
+    for row in &mut rows {
+        check_row(row, catalog, references, &mut errors);
+    }
+    // Stable, so within a layer the order of checks stays; layers sort by their first mention.
+    let rank = |error: &RowError| layers.iter().position(|layer| *layer.name == *error.layer);
+    errors.sort_by_key(|error| (rank(error), error.line));
+    if errors.is_empty() { Ok(Composition { rows, warnings }) } else { Err(errors) }
+}
+
+fn origin_of(source: &Source, item: &Item, rank: usize) -> Origin {
+    Origin {
+        layer: source.layer.clone(),
+        file: source.file.clone(),
+        line: item.line,
+        row: item.id.as_str().into(),
+        rank: u32::try_from(rank).unwrap_or(u32::MAX),
+    }
+}
+
+fn insert(rows: &mut Vec<Row>, item: Item, source: &Source, errors: &mut Vec<RowError>) {
+    if let Some(held) = rows.iter().find(|row| row.id == item.id) {
+        let problem = format!(
+            "this id is taken by the row inserted at {}; change it with `[[row]]`, or choose \
+             another id",
+            held.origin.place()
+        );
+        let mut error = source.error(item.line, Some(&item.id), problem);
+        error.field = Some("id".to_owned());
+        errors.push(error);
+        return;
+    }
+    let origin = origin_of(source, &item, rows.len());
+    let text = item.config.unwrap_or_else(|| ConfigText::empty(source.clone(), item.line));
+    let (plugin, plugin_line) = item.plugin.unwrap_or_default();
+    rows.push(Row {
+        id: item.id,
+        plugin,
+        config: text.value.clone(),
+        disabled: item.disabled.unwrap_or(false),
+        origin,
+        patched_by: Vec::new(),
+        plugin_line,
+        text,
+        ready: Ready::default(),
+    });
+}
+
+fn patch(row: &mut Row, item: Item, source: &Source, errors: &mut Vec<RowError>) {
+    if let Some((plugin, line)) = &item.plugin
+        && *plugin != row.plugin
+    {
+        let problem = format!(
+            "the row is of plugin `{}` (inserted at {}), not `{plugin}`; a patch cannot change it",
+            row.plugin,
+            row.origin.place()
+        );
+        let mut error = source.error(*line, Some(&row.id), problem);
+        error.field = Some("plugin".to_owned());
+        errors.push(error);
+        return;
+    }
+    row.patched_by.push(origin_of(source, &item, row.origin.rank as usize));
+    if let Some(disabled) = item.disabled {
+        row.disabled = disabled;
+    }
+    if let Some(text) = item.config {
+        row.config = text.value.clone();
+        row.text = text;
+    }
+}
+
+fn absent(rows: &[Row], item: &Item, source: &Source) -> RowWarning {
+    let hint = if item.plugin.is_some() { "; to add a row write `[[insert]]`" } else { "" };
+    let problem = format!("no row has this id, so this patch changes nothing{hint}");
+    let mut error = source.error(item.line, Some(&item.id), problem);
+    let known = rows.iter().map(|row| row.id.as_str());
+    error.suggestion = nearest(&item.id, known).map(str::to_owned);
+    RowWarning(error)
+}
+
+fn empty_patch(item: &Item, source: &Source) -> RowWarning {
+    let problem = "this patch changes nothing; give it `config` or `disabled`".to_owned();
+    RowWarning(source.error(item.line, Some(&item.id), problem))
+}

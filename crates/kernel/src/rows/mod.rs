@@ -1,0 +1,19 @@
+//! Rows: from layer texts to a mounted generation.
+
+mod check;
+mod compose;
+mod dump;
+mod error;
+mod generation;
+mod layer;
+mod nearest;
+mod plan;
+mod reference;
+mod schema;
+
+pub use compose::{Composition, Row, compose};
+pub use error::{RowError, RowWarning};
+pub use generation::Generation;
+pub use layer::{Layer, MAX_LAYER_BYTES};
+pub use nearest::nearest;
+pub use reference::References;

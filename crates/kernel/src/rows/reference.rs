@@ -1,0 +1,132 @@
+//! The closed set of references in string values.
+//!
+//! `${home}`, `${env:NAME}`, and `${env:NAME:-default}`, whose default holds when the variable is
+//! unset or empty and ends at the first `}`. `$${` stands for a plain `${`. There is no code and
+//! no nesting.
+
+use std::path::Path;
+
+/// What references are evaluated with.
+pub struct References<'a> {
+    /// Reads one environment variable.
+    pub env: &'a dyn Fn(&str) -> Option<String>,
+    /// The directory that `${home}` stands for.
+    pub home: &'a Path,
+}
+
+/// A string with its references evaluated.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Expanded {
+    pub(super) text: String,
+    /// Values from the environment, with the reference of each.
+    pub(super) secrets: Vec<(String, String)>,
+}
+
+#[derive(Debug, PartialEq)]
+pub(super) struct BadReference {
+    pub(super) problem: String,
+    pub(super) suggestion: Option<String>,
+    /// Whether only the present environment is to blame, not the text.
+    pub(super) unset: bool,
+}
+
+impl BadReference {
+    fn new(problem: String) -> Self {
+        Self { problem, suggestion: None, unset: false }
+    }
+}
+
+const KNOWN: &str = "known are `${home}`, `${env:NAME}`, `${env:NAME:-default}`; \
+                     write `$${` for a plain `${`";
+
+pub(super) fn expand(text: &str, references: &References<'_>) -> Result<Expanded, BadReference> {
+    let mut expanded = Expanded::default();
+    let mut rest = text;
+    while let Some(at) = rest.find("${") {
+        if rest[..at].ends_with('$') {
+            expanded.text.push_str(&rest[..at - 1]);
+            expanded.text.push_str("${");
+            rest = &rest[at + 2..];
+            continue;
+        }
+        expanded.text.push_str(&rest[..at]);
+        let Some(end) = rest[at..].find('}') else {
+            let start: String = rest[at..].chars().take(40).collect();
+            let problem = format!("the reference `{start}` has no closing `}}`; {KNOWN}");
+            return Err(BadReference::new(problem));
+        };
+        evaluate(&rest[at..=at + end], references, &mut expanded)?;
+        rest = &rest[at + end + 1..];
+    }
+    expanded.text.push_str(rest);
+    Ok(expanded)
+}
+
+/// `reference` is `${...}` with both ends.
+fn evaluate(
+    reference: &str,
+    references: &References<'_>,
+    expanded: &mut Expanded,
+) -> Result<(), BadReference> {
+    let body = &reference[2..reference.len() - 1];
+    if body == "home" {
+        let home = references.home.to_str();
+        let problem = || BadReference::new("`${home}` is not valid UTF-8 here".to_owned());
+        expanded.text.push_str(home.ok_or_else(problem)?);
+        return Ok(());
+    }
+    let Some(variable) = body.strip_prefix("env:") else {
+        return Err(unknown(reference, body));
+    };
+    let (name, default) = match variable.split_once(":-") {
+        Some((name, default)) => (name, Some(default)),
+        None => (variable, None),
+    };
+    if !is_variable(name) {
+        let problem = format!("`{name}` in `{reference}` is no name of an environment variable");
+        return Err(BadReference::new(problem));
+    }
+    if default.is_some_and(|default| default.contains("${")) {
+        let problem = format!("`{reference}` has a reference in its default; they do not nest");
+        return Err(BadReference::new(problem));
+    }
+    let value = (references.env)(name);
+    match (value, default) {
+        (Some(value), None) => expanded.push_secret(value, name),
+        (Some(value), Some(_)) if !value.is_empty() => expanded.push_secret(value, name),
+        (_, Some(default)) => expanded.text.push_str(default),
+        (None, None) => {
+            let problem = format!(
+                "environment variable `{name}` is not set; set it, or write a default: \
+                 `${{env:{name}:-default}}`"
+            );
+            return Err(BadReference { problem, suggestion: None, unset: true });
+        }
+    }
+    Ok(())
+}
+
+impl Expanded {
+    fn push_secret(&mut self, value: String, name: &str) {
+        self.text.push_str(&value);
+        self.secrets.push((value, format!("${{env:{name}}}")));
+    }
+}
+
+fn unknown(reference: &str, body: &str) -> BadReference {
+    let problem = format!("unknown reference `{reference}`; {KNOWN}");
+    let guess = match body.split_once(':') {
+        Some((kind, name)) => {
+            super::nearest(kind, ["env"]).map(|kind| format!("${{{kind}:{name}}}"))
+        }
+        None => super::nearest(body, ["home"]).map(|name| format!("${{{name}}}")),
+    };
+    // `${NAME}` is what shells write.
+    let shell = || is_variable(body).then(|| format!("${{env:{body}}}"));
+    BadReference { problem, suggestion: guess.or_else(shell), unset: false }
+}
+
+fn is_variable(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    name.starts_with(|c: char| !c.is_ascii_digit()) && name.chars().all(plain)
+}

@@ -1,0 +1,11 @@
+//! Tests of the kernel through its public face.
+#![expect(clippy::unwrap_used, reason = "helpers of tests stand outside test functions")]
+
+mod broken;
+mod chains;
+mod dump;
+mod generations;
+mod model;
+mod plugins;
+mod rows;
+mod scopes;
