@@ -3,6 +3,7 @@
 mod check;
 mod chunk;
 mod error;
+mod plugin;
 mod request;
 mod send;
 mod stream;
@@ -17,6 +18,7 @@ use reins_schema::{AdapterDefaults, CallConfig, Failure, FailureCode};
 use reins_world::{Clock, Http};
 
 pub use check::{Fault, Rules, check_body};
+pub use plugin::{PLUGIN, ProviderName};
 pub use request::{ChatRenderer, DIALECT, RENDERER_VERSION};
 pub use stream::ChatDecoder;
 
