@@ -212,6 +212,10 @@ fn end_point(route: &Route, read: &dyn Fn(&str) -> Option<String>) -> Result<Str
     };
     let base = base.trim().trim_end_matches('/');
     let host = ["https://", "http://"].iter().find_map(|scheme| base.strip_prefix(scheme));
+    if host.is_some_and(|host| host.split('/').next().is_some_and(|host| host.contains('@'))) {
+        let message = format!("{from} holds a name or password; a key belongs in `api_key`");
+        return Err(invalid(message));
+    }
     if host.is_none_or(|host| host.is_empty() || host.starts_with('/'))
         || base.contains(|c: char| c.is_whitespace() || c.is_control() || matches!(c, '?' | '#'))
     {

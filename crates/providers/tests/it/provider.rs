@@ -91,6 +91,12 @@ fn an_address_that_is_none() {
             "{failure}"
         );
     }
+    let secret = "vendor = \"deepseek\"\nbase_url = \"https://me:hidden@host/v1\"";
+    let failure = EndPoint::new([]).provider(secret).ready().unwrap_err();
+    assert_eq!(
+        failure.message,
+        "`base_url` of row `row-1` holds a name or password; a key belongs in `api_key`"
+    );
     let variable = "vendor = \"compatible\"\nbase_url_env = \"LOCAL_URL\"";
     let failure = EndPoint::new([]).provider(variable).ready().unwrap_err();
     assert!(failure.message.contains("or the environment variable LOCAL_URL"), "{failure}");

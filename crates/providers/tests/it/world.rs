@@ -84,7 +84,7 @@ impl Http for EndPoint {
     fn send(&self, request: HttpRequest) -> BoxFuture<'static, Result<HttpResponse, HttpError>> {
         self.requests.lock().unwrap().push(request);
         let script = self.scripts.lock().unwrap().pop_front();
-        let closed = ClosedMark(Some(Arc::clone(&self.closed)));
+        let closed = ClosedMark { closed: Arc::clone(&self.closed), ended: AtomicBool::new(false) };
         Box::pin(async move {
             let host = || "test:80".to_owned();
             let Some(script) = script else {
@@ -95,42 +95,53 @@ impl Http for EndPoint {
             let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
             let headers = script.headers.iter().map(owned).collect();
             let steps = (VecDeque::from(script.steps), closed);
-            let body = stream::unfold(steps, move |(mut steps, mut closed)| async move {
-                loop {
-                    let piece = match steps.pop_front() {
-                        None => {
-                            drop(closed.0.take());
-                            return None;
-                        }
-                        Some(Step::Bytes(text)) => Ok(Bytes::from_static(text.as_bytes())),
-                        Some(Step::Flood(bytes)) => {
-                            steps.push_front(Step::Flood(bytes));
-                            Ok(Bytes::from_static(bytes))
-                        }
-                        Some(Step::Wait(ms)) => {
-                            tokio::time::sleep(Duration::from_millis(ms)).await;
-                            continue;
-                        }
-                        Some(Step::Hang) => std::future::pending().await,
-                        Some(Step::Break) => {
-                            let problem = "reset by peer".to_owned();
-                            Err(HttpError::Broken { host: "test:80".to_owned(), problem })
-                        }
-                    };
-                    return Some((piece, (steps, closed)));
+            let body = stream::unfold(steps, |(mut steps, closed)| async move {
+                let piece = next_piece(&mut steps).await;
+                if piece.is_none() {
+                    closed.ended();
                 }
+                Some((piece?, (steps, closed)))
             });
             Ok(HttpResponse { status, headers, body: body.boxed() })
         })
     }
 }
 
-struct ClosedMark(Option<Arc<AtomicBool>>);
+/// Plays up to the next piece of the body.
+async fn next_piece(steps: &mut VecDeque<Step>) -> Option<Result<Bytes, HttpError>> {
+    loop {
+        match steps.pop_front()? {
+            Step::Bytes(text) => return Some(Ok(Bytes::from_static(text.as_bytes()))),
+            Step::Flood(bytes) => {
+                steps.push_front(Step::Flood(bytes));
+                return Some(Ok(Bytes::from_static(bytes)));
+            }
+            Step::Wait(ms) => tokio::time::sleep(Duration::from_millis(ms)).await,
+            Step::Hang => std::future::pending().await,
+            Step::Break => {
+                let problem = "reset by peer".to_owned();
+                return Some(Err(HttpError::Broken { host: "test:80".to_owned(), problem }));
+            }
+        }
+    }
+}
+
+/// Tells when a body is dropped that was not read to its end.
+struct ClosedMark {
+    closed: Arc<AtomicBool>,
+    ended: AtomicBool,
+}
+
+impl ClosedMark {
+    fn ended(&self) {
+        self.ended.store(true, Ordering::SeqCst);
+    }
+}
 
 impl Drop for ClosedMark {
     fn drop(&mut self) {
-        if let Some(closed) = &self.0 {
-            closed.store(true, Ordering::SeqCst);
+        if !self.ended.load(Ordering::SeqCst) {
+            self.closed.store(true, Ordering::SeqCst);
         }
     }
 }
