@@ -255,39 +255,39 @@ fn the_checker_reads_raw_bodies() {
     let with = |messages: &str| {
         check(&format!("{{\"model\":\"m\",\"stream\":true,\"messages\":[{messages}]}}"))
     };
-    let user = r#"{"role":"user","content":"a"}"#;
-    assert_eq!(with(user), "");
+    assert_eq!(with(r#"{"role":"user","content":"a"}"#), "");
     let cases = [
         (r#"{"role":"user","content":null}"#, "messages[0].content: must be a text"),
         (r#"{"role":"robot","content":"a"}"#, "messages[0].role: `robot` is no role"),
         (
-            r#"{"role":"user","content":"a"},{"role":"system","content":"b"}"#,
+            r#"USER,{"role":"system","content":"b"}"#,
             "messages[1].role: a system message must be the first",
         ),
         (
-            r#"{"role":"user","content":"a"},{"role":"tool","tool_call_id":"x","content":"b"}"#,
+            r#"USER,{"role":"tool","tool_call_id":"x","content":"b"}"#,
             "messages[1].tool_call_id: `x` is no open call of the message before the results",
         ),
         (
-            r#"{"role":"user","content":"a"},{"role":"assistant","content":""},{"role":"user","content":"a"}"#,
+            r#"USER,{"role":"assistant","content":""},USER"#,
             "messages[1]: an assistant message needs content or calls",
         ),
         (
-            r#"{"role":"user","content":"a"},{"role":"assistant","content":"b","tool_calls":[]},{"role":"user","content":"a"}"#,
+            r#"USER,{"role":"assistant","content":"b","tool_calls":[]},USER"#,
             "messages[1].tool_calls: must be left out instead of empty",
         ),
         (
-            r#"{"role":"user","content":"a"},{"role":"assistant","content":"b","reasoning_content":"c"},{"role":"user","content":"a"}"#,
+            r#"USER,{"role":"assistant","content":"b","reasoning_content":"c"},USER"#,
             "messages[1].reasoning_content: is not taken here",
         ),
     ];
     for (messages, fault) in cases {
-        let got = with(messages);
+        let got = with(&messages.replace("USER", r#"{"role":"user","content":"a"}"#));
         assert!(got.lines().any(|line| line == fault), "{messages}: {got}");
     }
-    let head = check(
-        r#"{"model":"","seed":1,"temperature":null,"max_tokens":0,"stop":[],"thinking":{"type":"disabled"},"reasoning_effort":"high","tools":[],"messages":{}}"#,
-    );
+    let head = check(concat!(
+        r#"{"model":"","seed":1,"temperature":null,"max_tokens":0,"stop":[],"#,
+        r#""thinking":{"type":"disabled"},"reasoning_effort":"high","tools":[],"messages":{}}"#,
+    ));
     for fault in [
         "model: must be a text that is not empty",
         "seed: is no field of a request",
