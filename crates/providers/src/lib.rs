@@ -7,8 +7,8 @@ mod sse;
 mod vendor;
 
 pub use chat::{
-    ChatDecoder, ChatProvider, ChatRenderer, DIALECT, EnvLookup, Fault, ProviderServices,
-    RENDERER_VERSION, Rules, check_body,
+    ChatDecoder, ChatProvider, ChatRenderer, DIALECT, EnvLookup, Fault, PLUGIN as CHAT_PLUGIN,
+    ProviderName, ProviderServices, RENDERER_VERSION, Rules, check_body,
 };
 pub use config::{ConfigError, ProviderConfig, RetryConfig};
 pub use sse::{MAX_EVENT_BYTES, SseDecoder, SseError, SseEvent};

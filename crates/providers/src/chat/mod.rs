@@ -3,6 +3,7 @@
 mod check;
 mod chunk;
 mod error;
+mod plugin;
 mod request;
 mod send;
 mod stream;
@@ -12,13 +13,12 @@ mod tests;
 use std::sync::Arc;
 
 use futures_util::stream::BoxStream;
-use reins_agent::{
-    ModelInfo, Provider, Renderer, ResolvedCall, RetryPolicy, StreamPart, WireCall,
-};
+use reins_agent::{ModelInfo, Provider, Renderer, ResolvedCall, RetryPolicy, StreamPart, WireCall};
 use reins_schema::{AdapterDefaults, CallConfig, Failure, FailureCode};
 use reins_world::{Clock, Http};
 
 pub use check::{Fault, Rules, check_body};
+pub use plugin::{PLUGIN, ProviderName};
 pub use request::{ChatRenderer, DIALECT, RENDERER_VERSION};
 pub use stream::ChatDecoder;
 
@@ -184,7 +184,8 @@ fn connect(route: &Route, env: &EnvLookup) -> Result<Connection, Failure> {
     if let Some(key) = &key
         && (key.is_empty() || !key.bytes().all(|byte| byte.is_ascii_graphic()))
     {
-        let fault = if key.is_empty() { "is empty" } else { "holds a space or a special character" };
+        let fault =
+            if key.is_empty() { "is empty" } else { "holds a space or a special character" };
         let message = format!("the key from {key_from} {fault}; copy it again");
         return Err(Failure::new(FailureCode::Auth, message));
     }
@@ -193,10 +194,7 @@ fn connect(route: &Route, env: &EnvLookup) -> Result<Connection, Failure> {
 }
 
 /// The URL of the end point; slashes at the end of the base URL mean nothing.
-fn end_point(
-    route: &Route,
-    read: &dyn Fn(&str) -> Option<String>,
-) -> Result<String, Failure> {
+fn end_point(route: &Route, read: &dyn Fn(&str) -> Option<String>) -> Result<String, Failure> {
     let from_env = || {
         let name = route.base_url_env.as_deref()?;
         Some((read(name)?, format!("the environment variable {name}")))
@@ -214,6 +212,10 @@ fn end_point(
     };
     let base = base.trim().trim_end_matches('/');
     let host = ["https://", "http://"].iter().find_map(|scheme| base.strip_prefix(scheme));
+    if host.is_some_and(|host| host.split('/').next().is_some_and(|host| host.contains('@'))) {
+        let message = format!("{from} holds a name or password; a key belongs in `api_key`");
+        return Err(invalid(message));
+    }
     if host.is_none_or(|host| host.is_empty() || host.starts_with('/'))
         || base.contains(|c: char| c.is_whitespace() || c.is_control() || matches!(c, '?' | '#'))
     {

@@ -18,6 +18,9 @@ use crate::config::Route;
 
 /// The most that is read of the body of a refusal.
 const REFUSAL_MAX: usize = 64 * 1024;
+/// How long the end of the body is awaited after the end mark, so that the connection can be used
+/// again. Usually it has arrived already.
+const LINGER: Duration = Duration::from_millis(50);
 const USER_AGENT: &str = concat!("reins/", env!("CARGO_PKG_VERSION"));
 const REQUEST_ID_HEADERS: [&str; 3] = ["x-request-id", "x-deepseek-request-id", "request-id"];
 
@@ -191,9 +194,13 @@ impl Answer {
                 }
                 match answer.over.take() {
                     None => answer.over = answer.read().await,
-                    Some(Ok(())) => return None,
+                    Some(Ok(())) => {
+                        answer.linger().await;
+                        return None;
+                    }
                     Some(Err(failure)) => {
                         answer.over = Some(Ok(()));
+                        answer.body = stream::empty().boxed();
                         return Some((Err(failure), answer));
                     }
                 }
@@ -238,6 +245,15 @@ impl Answer {
                 };
                 Some(Err(self.known(Failure { message, ..failure })))
             }
+        }
+    }
+
+    /// One more read after the end mark; what it brings means nothing.
+    async fn linger(&mut self) {
+        tokio::select! {
+            biased;
+            piece = self.body.next() => drop(piece),
+            () = pause(&*self.clock, LINGER) => {}
         }
     }
 

@@ -15,6 +15,7 @@ use crate::vendor::DoneMark;
 
 /// The most bytes of unknown fields that are passed on from one answer.
 const UNKNOWN_MAX: usize = 256 * 1024;
+const CUT: &str = "the stream ended in the middle of an event";
 
 /// Decodes one response body with status 2xx. It tells an event stream, a plain JSON answer (a
 /// server that ignores `stream`) and a web page apart by the first byte.
@@ -100,7 +101,13 @@ impl ChatDecoder {
             }
             Body::Events(decoder) => {
                 decoder.end();
-                take_events(decoder, &mut self.answer, parts)?;
+                // What was whole was taken before; a torn character is a cut, not nonsense.
+                take_events(decoder, &mut self.answer, parts).map_err(|failure| {
+                    match failure.code {
+                        FailureCode::MalformedResponse => closed(CUT),
+                        _ => failure,
+                    }
+                })?;
             }
         }
         if self.answer.done {
@@ -248,9 +255,7 @@ impl Answer {
                 Err(error::in_stream(data))
             }
             Ok(chunk) => self.chunk(chunk, data, parts),
-            Err(_) if !event.complete => {
-                Err(closed("the stream ended in the middle of an event"))
-            }
+            Err(_) if !event.complete => Err(closed(CUT)),
             Err(_) if event.name == "error" => Err(error::in_stream(data)),
             Err(problem) => {
                 Err(error::malformed(&format!("an event is no chunk ({problem})"), data))
@@ -399,12 +404,7 @@ impl Answer {
         }
     }
 
-    fn unknown(
-        &mut self,
-        key: Cow<'_, str>,
-        raw: &RawValue,
-        parts: &mut VecDeque<StreamPart>,
-    ) {
+    fn unknown(&mut self, key: Cow<'_, str>, raw: &RawValue, parts: &mut VecDeque<StreamPart>) {
         if self.unknown_bytes > UNKNOWN_MAX {
             return;
         }
