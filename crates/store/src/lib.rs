@@ -1,1 +1,20 @@
-//! placeholder
+//! Durable sessions: one folder each, one writer, many readers (DESIGN §6).
+//!
+//! [`Store`] is the service, [`JsonlStore`] the back end that keeps plain JSON lines, [`Log`] the
+//! write end of one open session and [`Subscription`] its live read end.
+
+mod config;
+mod error;
+mod jsonl;
+mod log;
+mod plugin;
+mod service;
+
+pub use config::StoreConfig;
+pub use error::StoreError;
+pub use jsonl::JsonlStore;
+pub use log::{Log, Subscription};
+pub use plugin::PLUGIN;
+pub use service::{
+    Damage, Inspected, LeaseInfo, Listing, OpenSession, SessionSummary, Store, check_id,
+};

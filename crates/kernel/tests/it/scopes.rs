@@ -111,15 +111,20 @@ impl Drop for Nested {
 
 #[test]
 fn values_are_dropped_outside_the_lock() {
-    let root = Scope::root();
-    let inner = root.add("inner", Arc::new(1_u32), &origin()).unwrap();
-    let value = Arc::new(Nested(root.clone(), Some(inner)));
-    let outer = root.add("outer", value, &origin()).unwrap();
-    let refused = root.add("outer", Arc::new(Nested(root.clone(), None)), &origin());
-    assert!(refused.is_err());
-    assert_eq!(root.contributions(), 2);
-    drop(outer);
-    assert_eq!(root.contributions(), 0);
+    // In a thread: under the lock this would wait for ever.
+    let (done, end) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let root = Scope::root();
+        let inner = root.add("inner", Arc::new(1_u32), &origin()).unwrap();
+        let value = Arc::new(Nested(root.clone(), Some(inner)));
+        let outer = root.add("outer", value, &origin()).unwrap();
+        let refused = root.add("outer", Arc::new(Nested(root.clone(), None)), &origin());
+        let held = root.contributions();
+        drop(outer);
+        done.send((refused.is_err(), held, root.contributions()))
+    });
+    let result = end.recv_timeout(std::time::Duration::from_secs(30));
+    assert_eq!(result, Ok((true, 2, 0)));
 }
 
 #[test]

@@ -1,0 +1,6 @@
+//! Tests of the pure core: transcripts of the main branches, and random schedules.
+
+mod made;
+mod rules;
+mod simulator;
+mod transcripts;

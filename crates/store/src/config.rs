@@ -1,0 +1,73 @@
+//! What a user may tune.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Where sessions live and how much may wait in memory.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StoreConfig {
+    /// The folder that holds `sessions/`; an absolute path. Made when the first session is.
+    pub home: PathBuf,
+    /// Events reach the file at the latest after this many milliseconds, counted from the first
+    /// one that waits. Before a request, a tool and the end of a turn they do so at once.
+    #[serde(default = "write_within_ms")]
+    pub write_within_ms: u64,
+    /// How many events may wait to be written before the agent waits for the disk.
+    #[serde(default = "queue_events")]
+    pub queue_events: usize,
+    /// How many bytes of events may wait to be written before the agent waits for the disk.
+    #[serde(default = "queue_bytes")]
+    pub queue_bytes: usize,
+    /// How many committed events stay in memory for clients that watch; older ones are read from
+    /// the file.
+    #[serde(default = "recent_events")]
+    pub recent_events: usize,
+    /// How many bytes of committed events stay in memory for clients that watch.
+    #[serde(default = "recent_bytes")]
+    pub recent_bytes: usize,
+    /// The largest image, spilled output or file version that is kept, in bytes.
+    #[serde(default = "blob_bytes_max")]
+    pub blob_bytes_max: usize,
+}
+
+impl StoreConfig {
+    /// The defaults for a home.
+    pub fn new(home: impl Into<PathBuf>) -> Self {
+        Self {
+            home: home.into(),
+            write_within_ms: write_within_ms(),
+            queue_events: queue_events(),
+            queue_bytes: queue_bytes(),
+            recent_events: recent_events(),
+            recent_bytes: recent_bytes(),
+            blob_bytes_max: blob_bytes_max(),
+        }
+    }
+}
+
+fn write_within_ms() -> u64 {
+    200
+}
+
+fn queue_events() -> usize {
+    4096
+}
+
+fn queue_bytes() -> usize {
+    8 << 20
+}
+
+fn recent_events() -> usize {
+    1024
+}
+
+fn recent_bytes() -> usize {
+    1 << 20
+}
+
+fn blob_bytes_max() -> usize {
+    64 << 20
+}

@@ -1,0 +1,271 @@
+//! Everything that can go wrong, in words for the person who has to act.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use reins_schema::{LineError, SessionId};
+
+use crate::Damage;
+
+/// Why the store did not do what was asked. Every message names the place and what to do.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// No session of that id.
+    #[error("no session `{id}` in {}{}", sessions.display(), suggestion(nearest.as_ref()))]
+    NotFound {
+        /// As asked.
+        id: SessionId,
+        /// Where it was looked for.
+        sessions: PathBuf,
+        /// The one session whose id is most like it.
+        nearest: Option<SessionId>,
+    },
+    /// The text cannot be a session id, which is also a folder name.
+    #[error("`{id}` is not a session id; ids consist of 1 to 128 letters, digits and hyphens")]
+    InvalidId {
+        /// As asked.
+        id: String,
+    },
+    /// The header of a new session is not one that this version writes.
+    #[error("a session with {problem} cannot be created")]
+    InvalidHeader {
+        /// Which field, and why.
+        problem: String,
+    },
+    /// A new session's folder exists.
+    #[error(
+        "session `{id}` exists already in {}; open it, or create one with a new id",
+        path.display()
+    )]
+    AlreadyExists {
+        /// As asked.
+        id: SessionId,
+        /// The folder.
+        path: PathBuf,
+    },
+    /// Another writer has the session.
+    #[error(
+        "session `{id}` is in use by {}; end that process or attach to it",
+        holder(*pid, host.as_deref())
+    )]
+    Busy {
+        /// The session.
+        id: SessionId,
+        /// The writer, as it wrote itself into the lease.
+        pid: Option<u32>,
+        /// Its machine.
+        host: Option<String>,
+    },
+    /// A folder or file is not what a session consists of.
+    #[error("{}: {problem}. Nothing was changed; {advice}", path.display())]
+    Unreadable {
+        /// The file or folder.
+        path: PathBuf,
+        /// What is wrong.
+        problem: String,
+        /// What to do.
+        advice: String,
+    },
+    /// The log is damaged before its end.
+    #[error(
+        "{0}. Nothing was changed; the events before it can still be shown. Keep a copy of \
+         the session's folder before you change anything in it"
+    )]
+    Damaged(Damage),
+    /// Written by a newer version.
+    #[error(
+        "{} has format {found}, newer than this version's {}; upgrade Reins to open it",
+        path.display(), reins_schema::FORMAT
+    )]
+    NewerFormat {
+        /// Its format number.
+        found: u64,
+        /// The header.
+        path: PathBuf,
+    },
+    /// The home, or a folder above it, is a file.
+    #[error(
+        "{} is not a folder, so sessions cannot be kept below it; set REINS_HOME to another \
+         place",
+        path.display()
+    )]
+    HomeNotDirectory {
+        /// What stands in the way.
+        path: PathBuf,
+    },
+    /// The home belongs to another user.
+    #[error(
+        "{} belongs to user {owner}, not to you; set REINS_HOME to a folder of your own",
+        path.display()
+    )]
+    NotOurs {
+        /// The folder.
+        path: PathBuf,
+        /// Numeric user id of its owner.
+        owner: u32,
+    },
+    /// The system refuses access.
+    #[error(
+        "no permission for {}; change its owner or mode, or set REINS_HOME to another place",
+        path.display()
+    )]
+    Permission {
+        /// The file or folder.
+        path: PathBuf,
+    },
+    /// The file system is mounted read-only.
+    #[error(
+        "{} is on a read-only file system; set REINS_HOME to a place that can be written",
+        path.display()
+    )]
+    ReadOnly {
+        /// The file or folder.
+        path: PathBuf,
+    },
+    /// No space or quota left.
+    #[error(
+        "disk full: {} cannot grow; free some space and open the session again, what was on \
+         disk before is intact",
+        path.display()
+    )]
+    Full {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Somebody else changed the log while it was open.
+    #[error(
+        "{} has {found} bytes instead of {expected} or was replaced: another program changed \
+         it. Writing stopped; end that program and open the session again",
+        path.display()
+    )]
+    Lost {
+        /// The log file.
+        path: PathBuf,
+        /// The length after our last write.
+        expected: u64,
+        /// The length now.
+        found: u64,
+    },
+    /// An append does not continue the log.
+    #[error(
+        "event {found} was appended where event {expected} was due; this is a defect of \
+         Reins, please report it"
+    )]
+    OutOfOrder {
+        /// The next number of the log.
+        expected: u64,
+        /// The event's number.
+        found: u64,
+    },
+    /// The event has no line.
+    #[error(
+        "event {seq} ({kind}) cannot be written: {source}; make its content smaller or keep \
+         it in a blob"
+    )]
+    Encode {
+        /// The event.
+        seq: u64,
+        /// Its type.
+        kind: String,
+        /// Why.
+        source: LineError,
+    },
+    /// A blob exceeds the configured size.
+    #[error("a blob of {bytes} bytes is over the limit of {limit}; make it smaller")]
+    BlobTooLarge {
+        /// Its size.
+        bytes: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// A blob's content does not have its name as hash.
+    #[error(
+        "{} does not contain what its name says; remove the file, and what refers to it is \
+         shown as missing",
+        path.display()
+    )]
+    BlobDamaged {
+        /// The file.
+        path: PathBuf,
+    },
+    /// No blob of that name.
+    #[error("session `{id}` has no blob `{name}`; its folder is not complete")]
+    BlobNotFound {
+        /// The session.
+        id: SessionId,
+        /// The name that was asked for.
+        name: String,
+    },
+    /// The log was closed.
+    #[error("the session's log is closed; open the session again")]
+    Closed,
+    /// A writer could not be started, or died.
+    #[error("the log's writer is gone ({problem}); open the session again")]
+    Writer {
+        /// Why.
+        problem: String,
+    },
+    /// Any other refusal of the system.
+    #[error("{}: {source}; check the disk and the folder, then try again", path.display())]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// The system's reason.
+        source: Arc<io::Error>,
+    },
+    /// A write was refused, and so was taking its first half back.
+    #[error(
+        "{write}; and the half-written record could not be removed ({undo}), which the next \
+         open does"
+    )]
+    NotUndone {
+        /// The first error.
+        write: Box<StoreError>,
+        /// The second.
+        undo: Arc<io::Error>,
+    },
+}
+
+impl StoreError {
+    /// Gives a system error its place and, where there is one, its own message.
+    pub(crate) fn io(path: &Path, source: io::Error) -> Self {
+        let path = path.to_path_buf();
+        match source.kind() {
+            io::ErrorKind::PermissionDenied => Self::Permission { path },
+            io::ErrorKind::ReadOnlyFilesystem => Self::ReadOnly { path },
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::Full { path },
+            io::ErrorKind::IsADirectory => {
+                Self::unreadable(&path, "a folder stands where a file belongs", MOVE_AWAY)
+            }
+            io::ErrorKind::NotADirectory => {
+                Self::unreadable(&path, "a file stands where a folder belongs", MOVE_AWAY)
+            }
+            _ => Self::Io { path, source: Arc::new(source) },
+        }
+    }
+
+    pub(crate) fn unreadable(path: &Path, problem: impl Into<String>, advice: &str) -> Self {
+        let path = path.to_path_buf();
+        Self::Unreadable { path, problem: problem.into(), advice: advice.to_owned() }
+    }
+}
+
+pub(crate) const MOVE_AWAY: &str = "move it away or restore it from a backup";
+
+fn suggestion(nearest: Option<&SessionId>) -> String {
+    match nearest {
+        Some(id) => format!("; did you mean `{id}`?"),
+        None => "; list the sessions to see their ids".to_owned(),
+    }
+}
+
+fn holder(pid: Option<u32>, host: Option<&str>) -> String {
+    match (pid, host) {
+        (Some(pid), _) if pid == std::process::id() => format!("this process (pid {pid})"),
+        (Some(pid), Some(host)) => format!("process {pid} on {host}"),
+        (Some(pid), None) => format!("process {pid}"),
+        (None, _) => "another process".to_owned(),
+    }
+}

@@ -1,0 +1,118 @@
+//! File operations that are durable when they return.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::StoreError;
+
+/// Makes one folder for the owner only.
+pub(crate) fn make_dir(path: &Path) -> io::Result<()> {
+    DirBuilder::new().mode(0o700).create(path)
+}
+
+/// Makes entries of a folder durable.
+pub(crate) fn sync_dir(path: &Path) -> Result<(), StoreError> {
+    File::open(path).and_then(|dir| dir.sync_all()).map_err(|e| StoreError::io(path, e))
+}
+
+/// Options for a file that only the owner reads and writes.
+pub(crate) fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.mode(0o600);
+    options
+}
+
+/// Writes a file that must not exist and syncs it; its folder is for the caller to sync.
+pub(crate) fn write_new(path: &Path, mut content: impl Read) -> Result<(), StoreError> {
+    let written = (|| {
+        let mut file = private().write(true).create_new(true).open(path)?;
+        io::copy(&mut content, &mut file)?;
+        file.flush()?;
+        file.sync_all()
+    })();
+    written.map_err(|e| StoreError::io(path, e))
+}
+
+/// Writes a file under a temporary name and renames it, so that it is whole or absent.
+pub(crate) fn publish(path: &Path, content: impl Read) -> Result<(), StoreError> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let unique = UNIQUE.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let temp = path.with_file_name(format!(".{name}.{}-{unique}.tmp", std::process::id()));
+    let done = write_new(&temp, content)
+        .and_then(|()| fs::rename(&temp, path).map_err(|e| StoreError::io(path, e)));
+    if let Err(error) = done {
+        // The first error is the one to tell; a leftover of ours harms nobody.
+        drop(fs::remove_file(&temp));
+        return Err(error);
+    }
+    sync_dir(path.parent().unwrap_or(Path::new("/")))
+}
+
+static UNIQUE: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+
+/// A whole file of at most `limit` bytes; `None` when there is none.
+pub(crate) fn read_whole(path: &Path, limit: u64) -> Result<Option<Vec<u8>>, StoreError> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(StoreError::io(path, e)),
+    };
+    let mut bytes = Vec::new();
+    let read = file.take(limit + 1).read_to_end(&mut bytes);
+    read.map_err(|e| StoreError::io(path, e))?;
+    if bytes.len() as u64 > limit {
+        let problem = format!("the file has more than {limit} bytes");
+        return Err(StoreError::unreadable(path, problem, super::super::error::MOVE_AWAY));
+    }
+    Ok(Some(bytes))
+}
+
+/// Says why a home cannot be used for writing, before anything is written. The home need not
+/// exist; then its nearest existing parent is judged.
+pub(crate) fn check_home(home: &Path) -> Result<(), StoreError> {
+    let (existing, is_home) = nearest_existing(home)?;
+    let meta = fs::metadata(&existing).map_err(|e| StoreError::io(&existing, e))?;
+    if !meta.is_dir() {
+        return Err(StoreError::HomeNotDirectory { path: existing });
+    }
+    let user = rustix::process::geteuid();
+    if is_home && !user.is_root() && meta.uid() != user.as_raw() {
+        return Err(StoreError::NotOurs { path: existing, owner: meta.uid() });
+    }
+    let access = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
+    rustix::fs::access(&existing, access).map_err(|e| StoreError::io(&existing, e.into()))
+}
+
+/// The home itself, or the nearest folder above it that exists.
+fn nearest_existing(home: &Path) -> Result<(PathBuf, bool), StoreError> {
+    for path in home.ancestors() {
+        match fs::metadata(path) {
+            Ok(_) => return Ok((path.to_path_buf(), path == home)),
+            // Below a regular file: the file is found further up.
+            Err(e) if e.kind() == io::ErrorKind::NotADirectory => {}
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            Err(e) => return Err(StoreError::io(path, e)),
+        }
+    }
+    Ok((PathBuf::from("."), false))
+}
+
+/// Makes a folder and those above it that are missing, each durable in its parent.
+pub(crate) fn make_dirs(path: &Path) -> Result<(), StoreError> {
+    let missing: Vec<&Path> = path.ancestors().take_while(|p| !p.is_dir()).collect();
+    for dir in missing.into_iter().rev().filter(|dir| !dir.as_os_str().is_empty()) {
+        match make_dir(dir) {
+            Ok(()) => {}
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists && dir.is_dir() => {}
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+                return Err(StoreError::HomeNotDirectory { path: dir.to_path_buf() });
+            }
+            Err(e) => return Err(StoreError::io(dir, e)),
+        }
+        let parent = dir.parent().filter(|p| !p.as_os_str().is_empty());
+        sync_dir(parent.unwrap_or(Path::new(".")))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,88 @@
+//! The lease: a lock on a file that says who writes the session. The lock is the system's, so it
+//! ends with its process; the content only informs.
+
+use std::fs::{File, TryLockError};
+use std::io::{Seek, Write};
+use std::path::Path;
+use std::time::UNIX_EPOCH;
+
+use reins_schema::SessionId;
+
+use super::files;
+use crate::{LeaseInfo, StoreError};
+
+const LEASE_BYTES_MAX: u64 = 64 << 10;
+
+/// Held while this process writes the session. Dropping it releases it.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    file: File,
+}
+
+impl Lease {
+    /// Takes the lease, or says who has it.
+    pub(crate) fn take(path: &Path, id: &SessionId) -> Result<Self, StoreError> {
+        let options = &mut files::private();
+        let opened = options.read(true).write(true).create(true).truncate(false).open(path);
+        let file = opened.map_err(|e| StoreError::io(path, e))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let info = content(path);
+                let host = info.as_ref().map(|info| info.host.clone());
+                return Err(StoreError::Busy { id: id.clone(), pid: info.map(|i| i.pid), host });
+            }
+            Err(TryLockError::Error(e)) => return Err(StoreError::io(path, e)),
+        }
+        let mut lease = Self { file };
+        lease.announce().map_err(|e| StoreError::io(path, e))?;
+        Ok(lease)
+    }
+
+    fn announce(&mut self) -> std::io::Result<()> {
+        let info =
+            LeaseInfo { pid: std::process::id(), host: host_name(), start: now(), socket: None };
+        let text = serde_json::to_vec(&info)?;
+        self.file.set_len(0)?;
+        self.file.rewind()?;
+        self.file.write_all(&text)
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        // Only information, so an error changes nothing.
+        drop(self.file.set_len(0));
+        // Closing alone is not enough: a process that is just being started from another thread
+        // has a copy of the handle until it runs its program, and the copy would keep the lock.
+        drop(self.file.unlock());
+    }
+}
+
+/// Who holds the lease, when its holder is alive. Never locks, so it never disturbs an opener.
+pub(crate) fn holder(path: &Path) -> Option<LeaseInfo> {
+    let info = content(path)?;
+    if info.host != host_name() {
+        return Some(info);
+    }
+    let pid = i32::try_from(info.pid).ok().and_then(rustix::process::Pid::from_raw)?;
+    match rustix::process::test_kill_process(pid) {
+        Err(rustix::io::Errno::SRCH) => None,
+        _ => Some(info),
+    }
+}
+
+fn content(path: &Path) -> Option<LeaseInfo> {
+    let bytes = files::read_whole(path, LEASE_BYTES_MAX).ok()??;
+    serde_json::from_slice(&bytes).ok()
+}
+
+fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+#[expect(clippy::disallowed_methods, reason = "informs people; the store is below `world`")]
+fn now() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,125 @@
+//! The list of sessions, from headers and the first bytes of logs.
+
+use std::fs::{self, DirEntry, File};
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use reins_schema::{Event, Payload, SessionId, Source};
+
+use super::folder::Folder;
+use super::seek;
+use crate::{Listing, SessionSummary, StoreError};
+
+/// How much of a log is searched for the first prompt.
+const PREFIX_BYTES: u64 = 256 << 10;
+const CHUNK_BYTES: u64 = 32 << 10;
+const PROMPT_BYTES: usize = 400;
+
+/// Reads every session's folder; what is wrong with one is said beside the others.
+pub(crate) fn list(sessions: &Path) -> Result<Listing, StoreError> {
+    let mut listing = Listing::default();
+    let entries = match fs::read_dir(sessions) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(listing),
+        Err(e) => {
+            super::files::check_home(sessions)?;
+            return Err(StoreError::io(sessions, e));
+        }
+    };
+    for entry in entries {
+        let entry = entry.map_err(|e| StoreError::io(sessions, e))?;
+        if entry.file_name().as_encoded_bytes().starts_with(b".") {
+            continue;
+        }
+        match summary(sessions, &entry) {
+            Ok(summary) => listing.sessions.push(summary),
+            Err(error) => listing.damaged.push((entry.path(), error.to_string())),
+        }
+    }
+    let newest = |s: &SessionSummary| (std::cmp::Reverse(s.modified), s.header.id.clone());
+    listing.sessions.sort_by_cached_key(newest);
+    listing.damaged.sort();
+    Ok(listing)
+}
+
+fn summary(sessions: &Path, entry: &DirEntry) -> Result<SessionSummary, StoreError> {
+    let id = SessionId::new(entry.file_name().to_string_lossy());
+    let folder = Folder::existing(sessions, &id)?;
+    let header = folder.header()?;
+    let segments = folder.segments()?;
+    let (mut bytes, mut modified) = (0, None);
+    for path in &segments {
+        let meta = fs::metadata(path).map_err(|e| StoreError::io(path, e))?;
+        if !meta.is_file() {
+            return Err(StoreError::io(path, io::ErrorKind::IsADirectory.into()));
+        }
+        bytes += meta.len();
+        modified = modified.max(Some(meta.mtime() * 1000 + meta.mtime_nsec() / 1_000_000));
+    }
+    let first_prompt = match segments.first() {
+        Some(path) => first_prompt(path)?,
+        None => None,
+    };
+    let modified = modified.unwrap_or(header.created_at);
+    Ok(SessionSummary { header, modified, bytes, first_prompt })
+}
+
+/// Also an error when the log does not begin with an event.
+fn first_prompt(path: &Path) -> Result<Option<String>, StoreError> {
+    let io = |e| StoreError::io(path, e);
+    let mut file = File::open(path).map_err(io)?.take(PREFIX_BYTES);
+    let mut text = Vec::new();
+    let (mut done, mut lines) = (0, 0_u64);
+    loop {
+        let read = file.by_ref().take(CHUNK_BYTES).read_to_end(&mut text).map_err(io)?;
+        while let Some(length) = text[done..].iter().position(|byte| *byte == b'\n') {
+            let line = &text[done..done + length];
+            if lines == 0 {
+                Event::decode(line).map_err(|e| no_log(path, &e.to_string()))?;
+            }
+            if let Some(prompt) = prompt(line) {
+                return Ok(Some(prompt));
+            }
+            done += length + 1;
+            lines += 1;
+        }
+        if read == 0 {
+            break;
+        }
+    }
+    // A first record that is torn, or longer than the prefix, still begins like one.
+    let begins = text.len() < 32 || seek::line_seq(&text) == Some(0);
+    if lines == 0 && !begins {
+        return Err(no_log(path, "no event at the start"));
+    }
+    Ok(None)
+}
+
+fn no_log(path: &Path, problem: &str) -> StoreError {
+    let problem = format!("not a session's log ({problem})");
+    StoreError::unreadable(path, problem, super::super::error::MOVE_AWAY)
+}
+
+/// A person's words in a line, whether they wait in the inbox or have entered a step.
+fn prompt(line: &[u8]) -> Option<String> {
+    let head = &line[..line.len().min(120)];
+    let has = |kind: &[u8]| head.windows(kind.len()).any(|window| window == kind);
+    if !has(b"\"type\":\"user/message\"") && !has(b"\"type\":\"agent/inbox/spliced\"") {
+        return None;
+    }
+    let (event, _) = Event::decode(line).ok()?;
+    let messages = match Payload::read(&event.body).ok()? {
+        Payload::UserMessage(payload) => vec![payload.message],
+        Payload::InboxSpliced(payload) => payload.inserted,
+        _ => return None,
+    };
+    let message = messages.into_iter().find(|m| matches!(m.source, Source::User))?;
+    let mut text = message.text();
+    if text.trim().is_empty() {
+        return None;
+    }
+    let end = (0..=PROMPT_BYTES.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
+    text.truncate(end.unwrap_or(0));
+    Some(text)
+}

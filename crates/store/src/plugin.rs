@@ -1,0 +1,45 @@
+//! The row that provides the store.
+
+use std::sync::Arc;
+
+use reins_kernel::{Mount, MountError, Plugin, PluginDef, ServiceKey};
+
+use crate::{JsonlStore, Store, StoreConfig};
+
+/// `store-jsonl`: sessions as folders of JSON lines.
+pub const PLUGIN: PluginDef = PluginDef::of::<StoreJsonl>();
+
+/// The longest configurable wait of an event for the disk.
+const WRITE_WITHIN_MS_MAX: u64 = 60_000;
+
+struct StoreJsonl;
+
+impl Plugin for StoreJsonl {
+    const NAME: &'static str = "store-jsonl";
+    const SUMMARY: &'static str = "Keeps sessions as folders with a log of JSON lines.";
+    type Config = StoreConfig;
+
+    fn provides() -> Vec<ServiceKey> {
+        vec![ServiceKey::of::<dyn Store>("store")]
+    }
+
+    fn mount(config: StoreConfig, mount: &mut Mount<'_>) -> Result<(), MountError> {
+        if !config.home.is_absolute() {
+            let problem = format!("`{}` is not an absolute path", config.home.display());
+            return Err(MountError::new(problem).at("home"));
+        }
+        if config.write_within_ms > WRITE_WITHIN_MS_MAX {
+            let problem = format!("more than {WRITE_WITHIN_MS_MAX} ms may lose too much");
+            return Err(MountError::new(problem).at("write_within_ms"));
+        }
+        for (field, value) in
+            [("queue_events", config.queue_events), ("queue_bytes", config.queue_bytes)]
+        {
+            if value == 0 {
+                return Err(MountError::new("nothing could be written; use 1 or more").at(field));
+            }
+        }
+        let store: Arc<dyn Store> = Arc::new(JsonlStore::new(config));
+        mount.provide(store)
+    }
+}

@@ -1,0 +1,181 @@
+//! Torn ends are cut and kept; damage before the end is refused and nothing is touched.
+
+use reins_store::{Store, StoreError};
+
+use crate::setup::{
+    append, filled, folder, id, inspect, line, log_path, on_disk, open, put, store,
+};
+
+/// Names and contents of a session's folder, without the lease.
+fn content(home: &std::path::Path) -> Vec<(String, Vec<u8>)> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder(home)).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if name != "lease" && path.is_file() {
+            files.push((name, std::fs::read(&path).unwrap()));
+        }
+    }
+    files.sort();
+    files
+}
+
+#[tokio::test]
+async fn a_log_cut_at_every_byte_of_its_last_record_goes_on() {
+    let home = tempfile::tempdir().unwrap();
+    let store = store(home.path());
+    filled(&store, 3).await;
+    let path = log_path(home.path());
+    let whole = std::fs::read(&path).unwrap();
+    let start = whole.len() - line(2, "event 2").len();
+    for length in start..whole.len() {
+        put(&path, &whole[..length]);
+        let torn = length - start;
+        let seen = inspect(&store).await.unwrap();
+        assert_eq!(seen.fold.next_seq(), 2);
+        assert_eq!(
+            seen.damage.map(|d| (d.is_tail, d.offset)),
+            (torn > 0).then_some((true, start as u64))
+        );
+        assert_eq!(std::fs::read(&path).unwrap(), &whole[..length], "inspect wrote");
+
+        let session = open(&store).await.unwrap();
+        assert_eq!(session.log.next_seq(), 2);
+        match session.recovered.clone() {
+            None => assert_eq!(torn, 0),
+            Some(recovered) => {
+                assert_eq!(recovered.cut_bytes, torn as u64);
+                let kept = std::fs::read(folder(home.path()).join(&recovered.kept_in)).unwrap();
+                assert_eq!(kept, &whole[start..length]);
+            }
+        }
+        append(&session, 2..3).await;
+        session.log.close().await.unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), whole, "cut at {length}");
+    }
+}
+
+#[tokio::test]
+async fn every_damaged_end_is_cut() {
+    let tails: [&[u8]; 6] = [
+        b"\n",
+        b"garbage\n",
+        &[0; 5000],
+        b"half\nlines\nof nothing",
+        b"{\"seq\":2,\"time\":0}\n",
+        b"\xff\xfe\n\n\n",
+    ];
+    for tail in tails {
+        let home = tempfile::tempdir().unwrap();
+        let store = store(home.path());
+        filled(&store, 2).await;
+        let path = log_path(home.path());
+        let good = std::fs::read(&path).unwrap();
+        put(&path, &[&good, tail].concat());
+        assert_eq!(on_disk(&store).await, [0, 1]);
+        let session = open(&store).await.unwrap();
+        let recovered = session.recovered.clone().unwrap();
+        assert_eq!(recovered.cut_bytes, tail.len() as u64);
+        assert!(recovered.damage.contains("00000000.log"), "{}", recovered.damage);
+        assert_eq!(std::fs::read(folder(home.path()).join(recovered.kept_in)).unwrap(), tail);
+        session.log.close().await.unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), good);
+        assert_eq!(open(&store).await.unwrap().recovered, None);
+    }
+}
+
+#[tokio::test]
+async fn damage_before_the_end_is_refused_with_its_place() {
+    let lines: Vec<Vec<u8>> = (0..6).map(|seq| line(seq, "text")).collect();
+    let mut flipped = lines[3].clone();
+    flipped[20] ^= 1;
+    let gap = [&lines[..3], &lines[4..]].concat();
+    let doubled = [&lines[..4], &lines[3..]].concat();
+    let mut broken = lines.clone();
+    broken[3] = flipped;
+    let mut merged = lines.clone();
+    merged[3].pop();
+    let swapped = [&lines[..3], &lines[4..5], &lines[3..4], &lines[5..]].concat();
+    for (name, log) in [
+        ("gap", gap),
+        ("doubled", doubled),
+        ("broken", broken),
+        ("merged", merged),
+        ("swapped", swapped),
+    ] {
+        let home = tempfile::tempdir().unwrap();
+        let store = store(home.path());
+        filled(&store, 0).await;
+        put(&log_path(home.path()), &log.concat());
+        let before = content(home.path());
+        let error = open(&store).await.unwrap_err();
+        let place = if name == "doubled" { 5 } else { 4 };
+        assert!(matches!(error, StoreError::Damaged(_)), "{name}: {error}");
+        let text = error.to_string();
+        assert!(text.contains(&format!("00000000.log, line {place}, byte ")), "{name}: {text}");
+        assert!(text.contains("Nothing was changed"), "{text}");
+        let seen = inspect(&store).await.unwrap();
+        assert_eq!(seen.fold.next_seq(), place - 1);
+        assert!(seen.damage.is_some_and(|damage| !damage.is_tail), "{name}");
+        assert_eq!(content(home.path()), before, "{name}");
+        // What precedes the damage can be read; the damage itself is an error, not an end.
+        assert_eq!(store.read(&id(), 0, 100).await.unwrap().len() as u64, place - 1);
+        assert!(store.read(&id(), place - 1, 100).await.is_err(), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn an_event_that_the_fold_refuses_is_named() {
+    let home = tempfile::tempdir().unwrap();
+    let store = store(home.path());
+    filled(&store, 2).await;
+    let path = log_path(home.path());
+    let mut log = std::fs::read(&path).unwrap();
+    let offset = log.len();
+    let draft = reins_schema::Payload::from(reins_schema::TurnEnd {
+        turn: 9,
+        reason: reins_schema::TurnEndReason::Completed,
+    });
+    let body = draft.draft(Vec::new()).unwrap();
+    log.extend(reins_schema::Event { seq: 2, time: 0, body }.encode().unwrap().0);
+    put(&path, &log);
+    let text = open(&store).await.unwrap_err().to_string();
+    assert!(text.contains(&format!("byte {offset}: event 2 does not fit")), "{text}");
+    assert_eq!(std::fs::read(&path).unwrap(), log);
+}
+
+#[tokio::test]
+async fn log_files_follow_each_other() {
+    let home = tempfile::tempdir().unwrap();
+    let store = store(home.path());
+    filled(&store, 300).await;
+    let lines: Vec<u8> = (300..600).flat_map(|seq| line(seq, "second")).collect();
+    let second = folder(home.path()).join("00000001.log");
+    put(&second, &[&lines[..], b"torn"].concat());
+    let session = open(&store).await.unwrap();
+    assert_eq!(session.recovered.as_ref().map(|r| r.cut_bytes), Some(4));
+    append(&session, 600..601).await;
+    session.log.close().await.unwrap();
+    assert_eq!(on_disk(&store).await, (0..601).collect::<Vec<u64>>());
+    assert_eq!(store.read(&id(), 299, 2).await.unwrap().len(), 2);
+    // A torn end is damage when another file follows.
+    let first = log_path(home.path());
+    let log = std::fs::read(&first).unwrap();
+    put(&first, &log[..log.len() - 1]);
+    assert!(matches!(open(&store).await, Err(StoreError::Damaged(_))));
+    std::fs::remove_file(&first).unwrap();
+    let text = open(&store).await.unwrap_err().to_string();
+    assert!(text.contains("00000000.log is missing"), "{text}");
+}
+
+#[tokio::test]
+async fn a_missing_or_empty_log_is_an_empty_session() {
+    let home = tempfile::tempdir().unwrap();
+    let store = store(home.path());
+    filled(&store, 0).await;
+    std::fs::remove_file(log_path(home.path())).unwrap();
+    let session = open(&store).await.unwrap();
+    append(&session, 0..1).await;
+    session.log.close().await.unwrap();
+    assert_eq!(on_disk(&store).await, [0]);
+}

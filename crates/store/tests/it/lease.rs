@@ -1,0 +1,112 @@
+//! One writer per session.
+
+use std::io::Write;
+
+use reins_store::{Store, StoreError};
+
+use crate::setup::{
+    append, create, filled, folder, header, id, inspect, log_path, open, put, store,
+};
+
+#[tokio::test]
+async fn the_second_opener_learns_who_has_it() {
+    let home = tempfile::tempdir().unwrap();
+    let store = store(home.path());
+    let session = create(&store).await;
+    append(&session, 0..1).await;
+    let error = open(&store).await.unwrap_err();
+    let StoreError::Busy { pid, .. } = &error else { panic!("{error}") };
+    assert_eq!(*pid, Some(std::process::id()));
+    assert!(error.to_string().contains("in use by this process"), "{error}");
+    let lease = inspect(&store).await.unwrap().lease.unwrap();
+    assert_eq!(lease.pid, std::process::id());
+    session.log.close().await.unwrap();
+    assert_eq!(inspect(&store).await.unwrap().lease, None);
+    open(&store).await.unwrap().log.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_lease_of_a_dead_process_is_taken_over() {
+    let home = tempfile::tempdir().unwrap();
+    let store = store(home.path());
+    filled(&store, 1).await;
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let stale = serde_json::json!({ "pid": 2_000_000_000, "host": host, "start": 1 });
+    put(&folder(home.path()).join("lease"), stale.to_string().as_bytes());
+    assert_eq!(inspect(&store).await.unwrap().lease, None);
+    let session = open(&store).await.unwrap();
+    assert_eq!(inspect(&store).await.unwrap().lease.map(|l| l.pid), Some(std::process::id()));
+    session.log.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_foreign_write_stops_the_writer() {
+    type Change = fn(&std::path::Path);
+    let changes: [(&str, Change); 4] = [
+        ("longer", |path| {
+            let mut file = std::fs::OpenOptions::new().append(true).open(path).unwrap();
+            file.write_all(b"foreign\n").unwrap();
+        }),
+        ("shorter", |path| {
+            let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
+            file.set_len(10).unwrap();
+        }),
+        ("removed", |path| std::fs::remove_file(path).unwrap()),
+        ("replaced", |path| {
+            let other = path.with_extension("other");
+            std::fs::copy(path, &other).unwrap();
+            std::fs::rename(other, path).unwrap();
+        }),
+    ];
+    for (name, change) in changes {
+        let home = tempfile::tempdir().unwrap();
+        let store = store(home.path());
+        let session = create(&store).await;
+        append(&session, 0..2).await;
+        session.log.flush().await.unwrap();
+        let path = log_path(home.path());
+        change(&path);
+        let before = std::fs::read(&path).ok();
+        append(&session, 2..3).await;
+        let error = session.log.flush().await.unwrap_err();
+        assert!(matches!(error, StoreError::Lost { .. }), "{name}: {error}");
+        assert!(matches!(session.log.failed(), Some(StoreError::Lost { .. })));
+        assert_eq!(std::fs::read(&path).ok(), before, "{name}");
+        let again = session.log.append(crate::setup::note(3, "x")).await;
+        assert!(matches!(again, Err(StoreError::Lost { .. })));
+        assert!(session.log.close().await.is_err());
+    }
+}
+
+#[tokio::test]
+async fn an_id_is_created_once() {
+    let home = tempfile::tempdir().unwrap();
+    let store = store(home.path());
+    let (first, second) = futures_util::future::join(
+        store.create(header(&id()), Default::default()),
+        store.create(header(&id()), Default::default()),
+    )
+    .await;
+    assert!(first.is_ok() != second.is_ok());
+    let loser = if first.is_ok() { second } else { first }.map(|_| ()).unwrap_err();
+    assert!(matches!(loser, StoreError::AlreadyExists { .. } | StoreError::Io { .. }), "{loser}");
+    let third = store.create(header(&id()), Default::default()).await.unwrap_err();
+    assert!(matches!(third, StoreError::AlreadyExists { .. }), "{third}");
+    let names: Vec<_> = std::fs::read_dir(home.path().join("sessions")).unwrap().collect();
+    assert_eq!(names.len(), 1);
+}
+
+#[tokio::test]
+async fn sixteen_sessions_at_once() {
+    let home = tempfile::tempdir().unwrap();
+    let store = &store(home.path());
+    let runs = (0..16).map(|n| async move {
+        let id = reins_schema::SessionId::new(format!("many-{n}"));
+        let session = store.create(header(&id), Default::default()).await.unwrap();
+        append(&session, 0..200).await;
+        session.log.close().await.unwrap();
+        store.read(&id, 0, 1000).await.unwrap().len()
+    });
+    assert_eq!(futures_util::future::join_all(runs).await, [200; 16]);
+    assert_eq!(store.list().await.unwrap().sessions.len(), 16);
+}

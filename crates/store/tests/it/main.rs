@@ -1,0 +1,15 @@
+//! The store on a real file system.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod barrier;
+mod blobs;
+mod crash;
+mod damage;
+mod lease;
+mod list;
+mod model;
+mod places;
+mod rows;
+mod setup;
+mod subscribe;

@@ -1,0 +1,5 @@
+//! Providers for the machine the harness runs on.
+
+mod fs;
+
+pub use fs::LocalFs;

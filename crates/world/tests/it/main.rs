@@ -1,0 +1,7 @@
+//! The local providers against the real machine.
+#![expect(clippy::unwrap_used, reason = "helpers of tests stand outside test functions")]
+
+mod child;
+mod files;
+mod fs_read;
+mod fs_replace;
