@@ -83,7 +83,8 @@ struct BashInput {
     #[schemars(range(min = 1))]
     timeout_ms: Option<u64>,
     /// Where to run it; default: the working directory.
-    workdir: Option<String>,
+    #[serde(rename = "workdir")]
+    cwd: Option<String>,
 }
 
 struct BashTool {
@@ -153,10 +154,10 @@ impl BashTool {
         let mut env = self.process.child_env();
         env.retain(|(name, _)| own.iter().all(|(key, _)| name != key));
         env.extend(own.map(|(key, value)| (OsString::from(key), OsString::from(value))));
-        let workdir = input.workdir.as_deref().filter(|workdir| !workdir.trim().is_empty());
+        let cwd = input.cwd.as_deref().filter(|cwd| !cwd.trim().is_empty());
         CommandSpec {
             argv: ["bash", "-c", &input.command].map(OsString::from).to_vec(),
-            cwd: workdir.map_or_else(|| ctx.cwd.clone(), |workdir| ctx.cwd.join(workdir)),
+            cwd: cwd.map_or_else(|| ctx.cwd.clone(), |cwd| ctx.cwd.join(cwd)),
             env,
             time_limit: Duration::from_millis(limit_ms),
             grace: Duration::from_millis(self.config.grace_ms),
