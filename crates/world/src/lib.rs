@@ -5,6 +5,7 @@ mod env;
 mod fs;
 mod http;
 mod local;
+mod plugins;
 mod process;
 
 pub use clock::Clock;
@@ -14,5 +15,6 @@ pub use fs::{
     LineWindow, Lines, Place, Replaced, SearchHit, SearchHits, SearchQuery,
 };
 pub use http::{Http, HttpError, HttpRequest, HttpResponse};
-pub use local::LocalFs;
+pub use local::{LocalClock, LocalFs, LocalHttp, LocalProcess};
+pub use plugins::PLUGINS;
 pub use process::{CancelToken, Captured, CommandEnd, CommandSpec, Process, ProcessError};

@@ -130,7 +130,10 @@ fn faults_are_named_with_key_and_expectation() {
             "`mode` must be one of `read-only`, `full`, got the string \"fast\"".into(),
         ),
         (
-            json!({"file_path": "a", "items": [{"text": "t", "count": 1}, {"text": "t", "cont": 2}]}),
+            json!({
+                "file_path": "a",
+                "items": [{"text": "t", "count": 1}, {"text": "t", "cont": 2}],
+            }),
             "there is no parameter `cont` in `items[1]`; did you mean `count`?".into(),
         ),
         (

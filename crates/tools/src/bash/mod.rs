@@ -83,7 +83,8 @@ struct BashInput {
     #[schemars(range(min = 1))]
     timeout_ms: Option<u64>,
     /// Where to run it; default: the working directory.
-    workdir: Option<String>,
+    #[serde(rename = "workdir")]
+    cwd: Option<String>,
 }
 
 struct BashTool {
@@ -96,7 +97,9 @@ impl Tool for BashTool {
     const NAME: &'static str = "bash";
 
     fn description(&self) -> String {
-        include_str!("description.md").to_owned()
+        include_str!("description.md")
+            .replace("{limit}", &seconds(self.config.timeout_ms))
+            .replace("{most}", &seconds(self.config.max_timeout_ms))
     }
 
     fn run(&self, input: BashInput, ctx: ToolContext) -> BoxFuture<'_, ToolReply> {
@@ -151,16 +154,20 @@ impl BashTool {
         let mut env = self.process.child_env();
         env.retain(|(name, _)| own.iter().all(|(key, _)| name != key));
         env.extend(own.map(|(key, value)| (OsString::from(key), OsString::from(value))));
-        let workdir = input.workdir.as_deref().filter(|workdir| !workdir.trim().is_empty());
+        let cwd = input.cwd.as_deref().filter(|cwd| !cwd.trim().is_empty());
         CommandSpec {
             argv: ["bash", "-c", &input.command].map(OsString::from).to_vec(),
-            cwd: workdir.map_or_else(|| ctx.cwd.clone(), |workdir| ctx.cwd.join(workdir)),
+            cwd: cwd.map_or_else(|| ctx.cwd.clone(), |cwd| ctx.cwd.join(cwd)),
             env,
             time_limit: Duration::from_millis(limit_ms),
             grace: Duration::from_millis(self.config.grace_ms),
             keep_bytes: self.config.keep_bytes,
         }
     }
+}
+
+fn seconds(ms: u64) -> String {
+    Duration::from_millis(ms).as_secs_f64().to_string()
 }
 
 fn did_not_run(error: &ProcessError) -> ToolFailure {

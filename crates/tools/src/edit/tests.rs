@@ -287,7 +287,10 @@ proptest! {
     /// An exact edit without line ends is the plain replacement of bytes.
     #[test]
     fn exact_single_line_edits_are_plain(
-        before in "[ac é“]{0,6}", old in "[xyz’]{1,4}", new in "[xyz\"]{0,4}", after in "[ac é“]{0,6}",
+        before in "[ac é“]{0,6}",
+        old in "[xyz’]{1,4}",
+        new in "[xyz\"]{0,4}",
+        after in "[ac é“]{0,6}",
     ) {
         prop_assume!(old != new);
         let file = format!("{before}{old}{after}");
@@ -295,9 +298,33 @@ proptest! {
         prop_assert_eq!(got, Ok((format!("{before}{new}{after}").into_bytes(), "exact")));
     }
 
+    /// With LF only and an exact match, an edit is what `str::replace` does.
+    #[test]
+    fn plain_edits_equal_plain_replacement(
+        file in "[ab \n]{0,24}",
+        old in "[ab \n]{1,3}",
+        new in "[abc \n]{0,4}",
+        all in any::<bool>(),
+    ) {
+        prop_assume!(file.contains(&old) && old != new);
+        match edit(file.as_bytes(), &old, &new, all) {
+            Ok((bytes, rule)) => {
+                prop_assert_eq!(String::from_utf8(bytes).unwrap(), file.replace(&old, &new));
+                prop_assert_eq!(rule, "exact");
+            }
+            Err(code) => {
+                prop_assert_eq!(code, "FS_AMBIGUOUS_EDIT");
+                prop_assert!(!all && file.find(&old) != file.rfind(&old));
+            }
+        }
+    }
+
     /// The text of a unique line is found whatever its line ends are, and the edit can be undone.
     #[test]
-    fn edits_can_be_undone(lines in prop::collection::vec("[a-d]{1,3}", 2..6), crlf in any::<bool>()) {
+    fn edits_can_be_undone(
+        lines in prop::collection::vec("[a-d]{1,3}", 2..6),
+        crlf in any::<bool>(),
+    ) {
         let end = if crlf { "\r\n" } else { "\n" };
         let file = format!("{}{end}mark one{end}mark two{end}", lines.join(end));
         let (there, _) = edit(file.as_bytes(), "mark one\nmark two", "Q\nR\nS", false).unwrap();

@@ -23,6 +23,8 @@ use crate::paths::{Start, shown, start};
 /// The tool's plugin.
 pub(crate) const PLUGIN: PluginDef = PluginDef::of::<GlobPlugin>();
 
+const NARROWER: &str = "Give a narrower pattern or path.";
+
 /// Limits of `glob`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -131,15 +133,9 @@ fn report(hits: &GlobHits, base: &Path, config: &GlobConfig) -> String {
     let shown_count = hits.files.len() as u64;
     if hits.total > shown_count {
         let total = hits.total;
-        notes.insert(
-            0,
-            format!("(Showing the newest {shown_count} of {total} files. Give a narrower pattern or path.)"),
-        );
+        notes.insert(0, format!("(Showing the newest {shown_count} of {total} files. {NARROWER})"));
     } else if hits.incomplete == Some(Incomplete::CountLimit) {
-        notes.insert(
-            0,
-            format!("(Stopped at {shown_count} files. Give a narrower pattern or path.)"),
-        );
+        notes.insert(0, format!("(Stopped at {shown_count} files. {NARROWER})"));
     }
     let files: Vec<String> = hits.files.iter().map(|file| shown(file, base)).collect();
     let list = head_and_tail(&files.join("\n"), config.max_output_bytes);

@@ -30,7 +30,8 @@ fn paths_are_relative_and_limits_are_said() {
         &[],
         0,
         Some(Incomplete::TimeLimit),
-        "No file found so far\n(Incomplete: the time limit of 20000 ms passed. Give a narrower path.)",
+        "No file found so far\n\
+         (Incomplete: the time limit of 20000 ms passed. Give a narrower path.)",
     );
     check(
         &["/w/b.rs"],

@@ -175,7 +175,8 @@ fn notes(hits: &SearchHits, base: &Path, config: &GrepConfig) -> Vec<String> {
     let mut notes = Vec::new();
     match hits.incomplete {
         Some(Incomplete::TimeLimit) => notes.push(format!(
-            "(Incomplete: the time limit of {} ms passed after {}. Give a narrower path or include.)",
+            "(Incomplete: the time limit of {} ms passed after {}. Give a narrower path or \
+             include.)",
             config.time_limit_ms,
             count(usize::try_from(hits.files).unwrap_or(usize::MAX), "file", "files"),
         )),

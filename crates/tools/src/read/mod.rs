@@ -93,7 +93,7 @@ impl Tool for ReadTool {
     const NAME: &'static str = "read";
 
     fn description(&self) -> String {
-        include_str!("description.md").replace("2000", &self.config.max_lines.to_string())
+        include_str!("description.md").replace("{most}", &self.config.max_lines.to_string())
     }
 
     fn effect(&self, _input: &ReadInput) -> ToolEffect {

@@ -54,8 +54,9 @@ impl Process for Script {
                     };
                     let env: Vec<Vec<String>> =
                         ["TERM", "PAGER", "REINS_SESSION_ID", "HOME"].map(env).to_vec();
+                    let argv = command.argv[..2].iter().map(|part| part.to_string_lossy());
                     let spec = json!({
-                        "argv": command.argv[..2].iter().map(|a| a.to_string_lossy()).collect::<Vec<_>>(),
+                        "argv": argv.collect::<Vec<_>>(),
                         "cwd": command.cwd.to_string_lossy(),
                         "limit": command.time_limit.as_secs_f64(),
                         "grace": command.grace.as_secs_f64(),

@@ -36,6 +36,26 @@ async fn six_tools_fit_into_seven_kilobytes() {
     assert!(bytes < 5_000, "{bytes} bytes");
 }
 
+/// What the model reads is looked at when it changes.
+#[tokio::test]
+async fn the_model_is_told_exactly_this() {
+    let bench = Bench::new().await;
+    let cases = [
+        ("bash", include_str!("../../src/bash/schema.snap")),
+        ("edit", include_str!("../../src/edit/schema.snap")),
+        ("glob", include_str!("../../src/glob/schema.snap")),
+        ("grep", include_str!("../../src/grep/schema.snap")),
+        ("read", include_str!("../../src/read/schema.snap")),
+        ("write", include_str!("../../src/write/schema.snap")),
+    ];
+    for (name, expected) in cases {
+        let tool = bench.tool(name);
+        let schema = tool.schema();
+        let told = format!("{}\n\n{}\n", schema.description, schema.parameters);
+        assert_eq!(told, expected, "src/{name}/schema.snap should hold:\n{told}");
+    }
+}
+
 #[tokio::test]
 async fn only_looking_may_overlap() {
     let bench = Bench::new().await;

@@ -5,3 +5,7 @@ mod child;
 mod files;
 mod fs_read;
 mod fs_replace;
+mod fs_walks;
+mod http;
+mod plugins;
+mod process;
