@@ -73,7 +73,26 @@ enum Event {
 }
 
 impl Running {
-    pub(super) async fn start(
+    /// Replies when the command has ended, then reads on for what still holds the pipes.
+    pub(super) async fn run(
+        host: mpsc::Sender<Ask>,
+        spec: CommandSpec,
+        cancel: CancelToken,
+        mut reply: Reply,
+    ) {
+        let (result, running) = match Self::start(host, spec, cancel).await {
+            Ok(mut running) => (running.run_to_end(&mut reply).await, Some(running)),
+            Err(error) => (Err(error), None),
+        };
+        let ended = result.is_ok();
+        // An abandoned command has nobody to reply to.
+        reply.send(result).ok();
+        if let Some(mut running) = running.filter(|_| ended) {
+            running.discard().await;
+        }
+    }
+
+    async fn start(
         host: mpsc::Sender<Ask>,
         spec: CommandSpec,
         cancel: CancelToken,
@@ -114,17 +133,6 @@ impl Running {
             exit: None,
             all_gone: false,
         })
-    }
-
-    /// Replies when the command has ended, then reads on for what still holds the pipes.
-    pub(super) async fn drive(mut self, mut reply: Reply) {
-        let result = self.run_to_end(&mut reply).await;
-        let ended = result.is_ok();
-        // An abandoned command has nobody to reply to.
-        reply.send(result).ok();
-        if ended {
-            self.discard().await;
-        }
     }
 
     async fn run_to_end(&mut self, reply: &mut Reply) -> Result<CommandEnd, ProcessError> {
