@@ -388,3 +388,24 @@ async fn a_full_disk_changes_nothing() {
         assert_eq!(fs::read(top.join(name)).unwrap(), b"old");
     }
 }
+
+#[tokio::test]
+async fn a_dropped_future_stops_its_work_and_changes_nothing() {
+    let folder = folder_with("f", "");
+    // Hashing a hole of this size takes minutes.
+    let size = 1 << 37;
+    fs::File::options().write(true).open(folder.path().join("f")).unwrap().set_len(size).unwrap();
+    let fs = LocalFs::new(1);
+    let mut writing = fs.replace(folder.path(), "f", b"new".to_vec(), had("old"));
+    tokio::select! {
+        biased;
+        done = &mut writing => panic!("{done:?}"),
+        () = tokio::task::yield_now() => {}
+    }
+    drop(writing);
+    // The one permit is free again.
+    let resolved = fs.resolve(folder.path(), "f");
+    let place = tokio::time::timeout(Duration::from_secs(30), resolved).await.unwrap().unwrap();
+    assert_eq!(place.size, size);
+    assert_eq!(names(folder.path()), ["f"]);
+}

@@ -123,7 +123,7 @@ async fn search_counts_cuts_and_decodes() {
     }
     put(&root.join("long"), format!("{}\r\nmark\r\n", "é".repeat(60)));
     put(&root.join("latin"), b"mark caf\xe9\n");
-    let odd = SearchQuery { max_line_bytes: 5, ..query(root, "é+$|mark.*$") };
+    let odd = SearchQuery { max_line_bytes: 5, ..query(root, "é+$|mark") };
     let expected = ["latin:1:mark  [… of 9 bytes]", "long:1:éé [… of 120 bytes]", "long:2:mark"];
     assert_eq!(shown(&search(odd).await, root), expected);
     let whole = search(query(root, "caf")).await;
@@ -175,7 +175,7 @@ async fn a_time_limit_gives_what_was_found() {
             put(&dir.join(format!("{file:02}")), "needle\n");
         }
     }
-    // A file that takes longer than any limit below: a hole of 64 GiB.
+    // One file takes longer than all others together.
     let huge = fs::File::create(folder.path().join("10/50")).unwrap();
     std::os::unix::fs::FileExt::write_all_at(&huge, b"needle\n", 0).unwrap();
     let long_line = "x".repeat(1 << 20) + "\n";

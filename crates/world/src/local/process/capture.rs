@@ -1,5 +1,8 @@
 //! Output kept at both ends.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::VecDeque;
 
 use crate::process::Captured;

@@ -6,12 +6,13 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use reins_sandbox::{Report, SandboxError, SpawnStage};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
 use tokio::net::unix::pipe;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
 
 use super::capture::Capture;
-use super::owner::{Ask, REPORTS, Spawn, gone};
+use super::owner::{Accepted, Ask, REPORTS, Spawn, gone};
 use crate::process::{CancelToken, CommandEnd, CommandSpec, ProcessError};
 
 /// After the main process's end output is awaited until it was quiet this long …
@@ -27,6 +28,7 @@ type Reply = oneshot::Sender<Result<CommandEnd, ProcessError>>;
 
 pub(super) struct Running {
     id: u64,
+    host_pid: u32,
     host: mpsc::Sender<Ask>,
     reports: mpsc::Receiver<Report>,
     stdout: Stream,
@@ -71,7 +73,26 @@ enum Event {
 }
 
 impl Running {
-    pub(super) async fn start(
+    /// Replies when the command has ended, then reads on for what still holds the pipes.
+    pub(super) async fn run(
+        host: mpsc::Sender<Ask>,
+        spec: CommandSpec,
+        cancel: CancelToken,
+        mut reply: Reply,
+    ) {
+        let (result, running) = match Self::start(host, spec, cancel).await {
+            Ok(mut running) => (running.run_to_end(&mut reply).await, Some(running)),
+            Err(error) => (Err(error), None),
+        };
+        let ended = result.is_ok();
+        // An abandoned command has nobody to reply to.
+        reply.send(result).ok();
+        if let Some(mut running) = running.filter(|_| ended) {
+            running.discard().await;
+        }
+    }
+
+    async fn start(
         host: mpsc::Sender<Ask>,
         spec: CommandSpec,
         cancel: CancelToken,
@@ -83,13 +104,14 @@ impl Running {
         let ((stdout, stdout_end), (stderr, stderr_end)) =
             pipes.map_err(|error| ProcessError::Supervisor(format!("no pipe: {error}")))?;
         let (report, reports) = mpsc::channel(REPORTS);
-        let (id, answer) = oneshot::channel();
+        let (answer, accepted) = oneshot::channel();
         let mut command = reins_sandbox::CommandSpec::new(spec.argv.iter(), &spec.cwd);
         command.env.clone_from(&spec.env);
-        let spawn = Spawn { command, stdout: stdout_end, stderr: stderr_end, id, reports: report };
+        let spawn =
+            Spawn { command, stdout: stdout_end, stderr: stderr_end, answer, reports: report };
         host.send(Ask::Spawn(Box::new(spawn))).await.map_err(|_| gone())?;
-        let id = match answer.await {
-            Ok(Ok(id)) => id,
+        let Accepted { id, host_pid } = match accepted.await {
+            Ok(Ok(accepted)) => accepted,
             Ok(Err(SandboxError::Spec(problem))) => {
                 return Err(ProcessError::Program { program: program(&spec), problem });
             }
@@ -98,6 +120,7 @@ impl Running {
         };
         Ok(Self {
             id,
+            host_pid,
             host,
             reports,
             stdout,
@@ -110,17 +133,6 @@ impl Running {
             exit: None,
             all_gone: false,
         })
-    }
-
-    /// Replies when the command has ended, then reads on for what still holds the pipes.
-    pub(super) async fn drive(mut self, mut reply: Reply) {
-        let result = self.run_to_end(&mut reply).await;
-        let ended = result.is_ok();
-        // An abandoned command has nobody to reply to.
-        reply.send(result).ok();
-        if ended {
-            self.discard().await;
-        }
     }
 
     async fn run_to_end(&mut self, reply: &mut Reply) -> Result<CommandEnd, ProcessError> {
@@ -149,7 +161,20 @@ impl Running {
             self.await_all_gone().await?;
         }
         self.drain().await?;
+        if self.may_be_the_hosts_end() {
+            // A host is a zombie some moments after its commands learned of its end.
+            sleep_until(Instant::now() + QUIET).await;
+            if has_ended(self.host_pid) {
+                return Err(gone());
+            }
+        }
         self.end()
+    }
+
+    /// A host that dies takes its commands along by signals that nobody else asked for.
+    fn may_be_the_hosts_end(&self) -> bool {
+        let signal = self.exit.and_then(|exit| exit.signal).and_then(Signal::from_named_raw);
+        self.cause.is_none() && matches!(signal, Some(Signal::TERM | Signal::KILL))
     }
 
     async fn kill(&mut self, cause: Cause) -> Result<(), ProcessError> {
@@ -292,6 +317,13 @@ async fn wish(cancel: &CancelToken, deadline: Option<Instant>, reply: &mut Reply
         () = time_limit => Cause::TimeLimit,
         () = reply.closed() => Cause::Abandoned,
     }
+}
+
+/// Whether a child of this process runs no more; it stays to be waited for.
+fn has_ended(pid: u32) -> bool {
+    let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return true };
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    !matches!(waitid(WaitId::Pid(pid), options), Ok(None))
 }
 
 fn program(spec: &CommandSpec) -> String {

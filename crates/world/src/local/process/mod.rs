@@ -104,8 +104,9 @@ impl Shared {
     ) -> Result<CommandEnd, ProcessError> {
         let host = self.host().await?;
         let (reply, result) = oneshot::channel();
-        let running = Running::start(host, command, cancel).await?;
-        self.tasks.spawn(running.drive(reply));
+        // A task of its own also starts the command, so that a caller who goes away at that
+        // moment is noticed.
+        self.tasks.spawn(Running::run(host, command, cancel, reply));
         result.await.unwrap_or_else(|_| Err(owner::gone()))
     }
 

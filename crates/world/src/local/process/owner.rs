@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 
 use reins_sandbox::{CommandSpec, HostClient, Report, SandboxError};
 use tokio::io::unix::AsyncFd;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::process::ProcessError;
@@ -19,9 +19,15 @@ pub(super) struct Spawn {
     pub(super) command: CommandSpec,
     pub(super) stdout: OwnedFd,
     pub(super) stderr: OwnedFd,
-    /// Answered with the id, or why the command cannot be passed on.
-    pub(super) id: tokio::sync::oneshot::Sender<Result<u64, SandboxError>>,
+    /// Answered once, or dropped when the host is gone.
+    pub(super) answer: oneshot::Sender<Result<Accepted, SandboxError>>,
     pub(super) reports: mpsc::Sender<Report>,
+}
+
+/// The command's name at the host, and the host's process id.
+pub(super) struct Accepted {
+    pub(super) id: u64,
+    pub(super) host_pid: u32,
 }
 
 pub(super) enum Ask {
@@ -122,12 +128,13 @@ impl Owner {
             Err(SandboxError::Gone) => return ControlFlow::Break(()),
             Err(error) => {
                 // Nobody waits any more: then there is nobody to tell.
-                spawn.id.send(Err(error)).ok();
+                spawn.answer.send(Err(error)).ok();
             }
             Ok(()) => {
                 self.next_id += 1;
                 self.routes.insert(id, spawn.reports);
-                if spawn.id.send(Ok(id)).is_err() {
+                let accepted = Accepted { id, host_pid: host.pid() };
+                if spawn.answer.send(Ok(accepted)).is_err() {
                     return self.pass_on(Ask::Kill { id, grace_ms: 0 });
                 }
             }
