@@ -3,6 +3,7 @@
 mod chat;
 mod config;
 mod redact;
+pub mod script;
 mod sse;
 mod vendor;
 
