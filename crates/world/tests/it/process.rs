@@ -55,6 +55,11 @@ fn text(captured: &reins_world::Captured) -> String {
     String::from_utf8(captured.head.clone()).unwrap()
 }
 
+/// Seconds to sleep that no other test run uses, to tell our processes from others.
+fn mark(seconds: u32) -> String {
+    format!("{seconds}.{:08}", std::process::id())
+}
+
 /// Processes whose arguments hold this.
 fn alive(mark: &str) -> usize {
     let entries = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
@@ -154,10 +159,11 @@ fn rss_kb() -> u64 {
 async fn a_background_child_does_not_hold_the_result() {
     let process = process();
     let started = Instant::now();
-    let end = run(&process, bash(&process, "sleep 61.25 & echo ok")).await.unwrap();
+    let nap = mark(61);
+    let end = run(&process, bash(&process, &format!("sleep {nap} & echo ok"))).await.unwrap();
     assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
     assert_eq!((end.code, text(&end.stdout), end.survivors), (Some(0), "ok\n".into(), 1));
-    assert_eq!(alive("61.25"), 1);
+    assert_eq!(alive(&nap), 1);
     // A survivor that writes on is neither blocked nor killed by a closed pipe.
     let folder = tempdir().unwrap();
     let mark = folder.path().join("done");
@@ -170,24 +176,26 @@ async fn a_background_child_does_not_hold_the_result() {
         tokio::task::yield_now().await;
     }
     process.shut_down().await;
-    assert_eq!(alive("61.25"), 0);
+    assert_eq!(alive(&nap), 0);
 }
 
 #[tokio::test]
 async fn the_time_limit_ends_the_tree() {
     let process = process();
-    let stubborn = "trap '' TERM; (trap '' TERM; sleep 62.25) & echo begun; sleep 62.25; exit 0";
+    let nap = mark(62);
+    let stubborn =
+        format!("trap '' TERM; (trap '' TERM; sleep {nap}) & echo begun; sleep {nap}; exit 0");
     let limit = Duration::from_millis(500);
-    let command = CommandSpec { time_limit: limit, ..bash(&process, stubborn) };
+    let command = CommandSpec { time_limit: limit, ..bash(&process, &stubborn) };
     let started = Instant::now();
     let end = run(&process, command).await.unwrap();
     assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
     assert_eq!((end.timed_out, end.cancelled, end.survivors), (true, false, 0));
     assert_eq!((end.code, end.signal, text(&end.stdout)), (None, Some(9), "begun\n".into()));
-    assert_eq!(alive("62.25"), 0);
+    assert_eq!(alive(&nap), 0);
     // What ends politely may give its own code; the limit passed all the same.
-    let polite = "trap 'exit 7' TERM; sleep 62.25 & wait";
-    let command = CommandSpec { time_limit: limit, ..bash(&process, polite) };
+    let polite = format!("trap 'exit 7' TERM; sleep {nap} & wait");
+    let command = CommandSpec { time_limit: limit, ..bash(&process, &polite) };
     let end = run(&process, command).await.unwrap();
     assert_eq!((end.timed_out, end.code, end.signal), (true, Some(7), None));
     process.shut_down().await;
@@ -201,8 +209,9 @@ async fn cancelling_and_dropping_end_the_tree() {
     let command = |name: &str, mark: &str| {
         bash(&process, &format!("sleep {mark} & echo > {}; wait", begun(name).display()))
     };
+    let (first, second) = (mark(63), mark(64));
     let cancel = CancelToken::new();
-    let running = process.run(command("a", "63.25"), cancel.clone());
+    let running = process.run(command("a", &first), cancel.clone());
     let (end, ()) = tokio::join!(running, async {
         until(|| begun("a").exists()).await;
         cancel.cancel();
@@ -210,17 +219,17 @@ async fn cancelling_and_dropping_end_the_tree() {
     });
     let end = end.unwrap();
     assert_eq!((end.cancelled, end.timed_out, end.signal), (true, false, Some(15)));
-    assert_eq!((end.survivors, alive("63.25")), (0, 0));
+    assert_eq!((end.survivors, alive(&first)), (0, 0));
     // Cancelled before it began.
-    let end = process.run(command("b", "63.25"), cancel).await.unwrap();
+    let end = process.run(command("b", &first), cancel).await.unwrap();
     assert!(end.cancelled);
-    let mut dropped = process.run(command("c", "64.25"), CancelToken::new());
+    let mut dropped = process.run(command("c", &second), CancelToken::new());
     tokio::select! {
         end = &mut dropped => panic!("{end:?}"),
         () = until(|| begun("c").exists()) => {}
     }
     drop(dropped);
-    until(|| alive("64.25") == 0).await;
+    until(|| alive(&second) == 0).await;
     process.shut_down().await;
 }
 
@@ -257,7 +266,8 @@ async fn a_dead_host_ends_commands_and_the_next_one_gets_a_new_host() {
     std::fs::copy(env!("CARGO_BIN_EXE_reins-world-test-host"), &program).unwrap();
     let process = LocalProcess::with_host_program(&env(), &[], program.clone());
     let begun = folder.path().join("begun");
-    let command = bash(&process, &format!("echo > {}; sleep 65.25", begun.display()));
+    let nap = mark(65);
+    let command = bash(&process, &format!("echo > {}; sleep {nap}", begun.display()));
     let running = process.run(command, CancelToken::new());
     let (end, ()) = tokio::join!(running, async {
         until(|| begun.exists()).await;
@@ -265,7 +275,7 @@ async fn a_dead_host_ends_commands_and_the_next_one_gets_a_new_host() {
         rustix::process::kill_process(host, rustix::process::Signal::KILL).unwrap();
     });
     assert!(matches!(end, Err(ProcessError::Supervisor(_))), "{end:?}");
-    until(|| alive("65.25") == 0).await;
+    until(|| alive(&nap) == 0).await;
     let end = run(&process, bash(&process, "echo again")).await.unwrap();
     assert_eq!(text(&end.stdout), "again\n");
     process.shut_down().await;
