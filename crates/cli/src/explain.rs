@@ -1,7 +1,5 @@
 //! `reins explain`
 
-use std::fmt::Write;
-
 use reins_agent::{AnyTool, Execute, Guard, PostExecute, PreExecute};
 use reins_host::Host;
 use reins_kernel::{LayerInfo, nearest};
@@ -64,6 +62,5 @@ fn layers(text: &mut String, layers: &[LayerInfo]) {
 }
 
 fn line(text: &mut String, what: std::fmt::Arguments<'_>) {
-    // Writing to a string cannot fail.
-    drop(writeln!(text, "  {what}"));
+    text.push_str(&format!("  {what}\n"));
 }

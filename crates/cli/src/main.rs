@@ -33,6 +33,7 @@ fn main() -> ExitCode {
     if let Some(code) = reins_sandbox::run_if_host_role(std::env::args_os()) {
         return code;
     }
+    std::panic::set_hook(Box::new(panicked));
     let typed: Vec<OsString> = std::env::args_os().collect();
     let cli = match Cli::try_parse_from(&typed) {
         Ok(cli) => cli,
@@ -103,4 +104,12 @@ fn refuse(typed: &[OsString], error: &clap::Error) -> u8 {
     let text = error.to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text).trim_end();
     run::early(output, &CliError::usage(text), Duration::ZERO)
+}
+
+/// A panic is our fault; the user gets one line and no backtrace. Where plugins may fail, it is
+/// caught and becomes a failed result.
+fn panicked(panic: &std::panic::PanicHookInfo<'_>) {
+    let words = panic.payload_as_str().unwrap_or("no words");
+    let place = panic.location().map(ToString::to_string).unwrap_or_default();
+    terminal::note(&format!("reins: internal error at {place}: {words}"));
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 use super::compose::Row;
 use super::error::RowError;
 use crate::plugin::PluginDef;
-use crate::{Catalog, ServiceKey, Scope};
+use crate::{Catalog, Scope, ServiceKey};
 
 /// Indices of the enabled rows in mount order: providers first, ties in row order.
 pub(super) fn mount_order(

@@ -148,7 +148,8 @@ async fn what_rows_together_get_wrong() {
     for (rows, expected) in cases {
         assert_eq!(build(rows).await.unwrap_err(), *expected);
     }
-    let checked = composition(&[("roof", "roof", "")]).check(&catalog(), &reins_kernel::Root::default());
+    let checked =
+        composition(&[("roof", "roof", "")]).check(&catalog(), &reins_kernel::Root::default());
     assert_eq!(checked.unwrap_err().len(), 1);
 }
 

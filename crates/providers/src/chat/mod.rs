@@ -18,7 +18,8 @@ use reins_schema::{AdapterDefaults, CallConfig, Failure, FailureCode};
 use reins_world::{Clock, Http};
 
 pub use check::{Fault, Rules, check_body};
-pub use plugin::{PLUGIN, ProviderName};
+pub(crate) use plugin::PLUGIN;
+pub use plugin::ProviderName;
 pub use request::{ChatRenderer, DIALECT, RENDERER_VERSION};
 pub use stream::ChatDecoder;
 

@@ -10,7 +10,7 @@ use super::{ChatProvider, ProviderServices};
 use crate::config::ProviderConfig;
 
 /// For the catalog.
-pub const PLUGIN: PluginDef = PluginDef::of::<ChatPlugin>();
+pub(crate) const PLUGIN: PluginDef = PluginDef::of::<ChatPlugin>();
 
 /// A name that leads to a provider: its id or an alias. Kept as entries of their own, so that no
 /// two rows can claim one name, and so that a name is found with one look.

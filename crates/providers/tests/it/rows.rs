@@ -6,7 +6,7 @@ use reins_kernel::{
     Catalog, Generation, Layer, Mount, MountError, Plugin, PluginDef, References, ServiceKey,
     compose,
 };
-use reins_providers::{CHAT_PLUGIN, ProviderName};
+use reins_providers::{PLUGINS, ProviderName};
 use reins_world::{Clock, Env, Http};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -49,7 +49,7 @@ async fn build(rows: &[(&str, &str)]) -> Result<Generation, String> {
         ));
     }
     let layers = [Layer { name: "base".to_owned(), file: None, text }];
-    let catalog = Catalog::new(&[CHAT_PLUGIN, PluginDef::of::<World>()]).unwrap();
+    let catalog = Catalog::new(&[PLUGINS[0], PluginDef::of::<World>()]).unwrap();
     let references = References { env: &|_| None, home: Path::new("/home/x") };
     let words = |errors: Vec<reins_kernel::RowError>| {
         errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")

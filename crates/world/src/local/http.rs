@@ -33,6 +33,8 @@ struct Shared {
 impl LocalHttp {
     /// `connect_timeout` bounds name lookup, connection and TLS handshake together.
     pub fn new(connect_timeout: Duration) -> Self {
+        // Process-wide; an error only says that it is installed already.
+        drop(rustls::crypto::ring::default_provider().install_default());
         let (plain, tls) = (OnceCell::new(), OnceCell::new());
         Self { shared: Arc::new(Shared { connect_timeout, plain, tls }) }
     }
