@@ -1,11 +1,33 @@
 //! The driver of the pure core, and what a tool, a provider and a prompt part are.
 
+mod approvals;
+mod attempt;
+mod chains;
+mod contain;
+mod content;
+mod driver;
+mod erase;
+mod events;
+mod factory;
+mod handle;
 mod observations;
+mod pipeline;
+mod prompt;
 mod provider;
 mod tool;
 
+pub use chains::{
+    Approval, ApprovalRequest, Execute, Guard, LimitQuestion, Permission, PostExecute, PreExecute,
+    PreStep, RequestConfig, RequestError, TurnStopping,
+};
+pub use erase::erase;
+pub use events::{ApprovalAsked, ApprovalDecided, EVENT_TYPES, EventType, SandboxMode, draft};
+pub use factory::{AgentError, AgentFactory, AgentOrder, PLUGIN, SessionOrder, known_types};
+pub use handle::Agent;
 pub use observations::Observations;
+pub use prompt::{PromptContext, PromptSection, RuntimeFact};
 pub use provider::{
     ModelInfo, Provider, Rendered, Renderer, ResolvedCall, RetryPolicy, StreamPart, WireCall,
+    find_provider,
 };
 pub use tool::{AnyTool, Tool, ToolContext, ToolEffect, ToolFailure, ToolReply, ToolSuccess};

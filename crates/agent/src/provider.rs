@@ -1,7 +1,10 @@
 //! What a model back end is.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
+use reins_kernel::Scope;
 use reins_schema::{
     AdapterDefaults, CallConfig, Failure, FailureCode, FinishReason, PartKind, RequestHeader,
     RequestSent, SessionId, Usage,
@@ -139,4 +142,35 @@ pub struct RetryPolicy {
     pub max_delay_ms: u64,
     /// Part of the wait that is random, 0.0–1.0.
     pub jitter: f64,
+}
+
+/// Finds the provider and lets it complete the configuration.
+pub(crate) fn resolve(
+    scope: &Scope,
+    config: CallConfig,
+) -> Result<(Arc<dyn Provider>, ResolvedCall), Failure> {
+    let provider = find_provider(scope, &config.provider)?;
+    let config = CallConfig { provider: provider.id().to_owned(), ..config };
+    let call = provider.resolve(config)?;
+    Ok((provider, call))
+}
+
+/// The provider with this id or alias.
+///
+/// # Errors
+/// INVALID_REQUEST naming the ids that exist.
+pub fn find_provider(scope: &Scope, id: &str) -> Result<Arc<dyn Provider>, Failure> {
+    let entries = scope.entries::<dyn Provider>();
+    let found = entries.iter().find(|entry| {
+        entry.value.id() == id || entry.value.aliases().iter().any(|alias| alias == id)
+    });
+    found.map(|entry| entry.value.clone()).ok_or_else(|| {
+        let ids: Vec<&str> = entries.iter().map(|entry| entry.value.id()).collect();
+        let known = if ids.is_empty() {
+            "no provider row is enabled".to_owned()
+        } else {
+            format!("providers are: {}", ids.join(", "))
+        };
+        Failure::new(FailureCode::InvalidRequest, format!("there is no provider `{id}`; {known}"))
+    })
 }

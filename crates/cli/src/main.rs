@@ -1,1 +1,115 @@
-fn main() {}
+//! The binary `reins`: arguments, profiles, process roles, exit codes.
+
+mod args;
+mod catalog;
+mod config;
+mod demo;
+mod exit;
+mod explain;
+mod home;
+mod layers;
+mod run;
+mod scripted;
+mod session;
+mod signals;
+mod start;
+mod terminal;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Parser;
+use reins_world::Env;
+
+use args::{Cli, Command, Output};
+use exit::CliError;
+use start::Start;
+
+fn main() -> ExitCode {
+    // The supervisor of commands is this same binary in another role; it must stay small, so it is
+    // decided before anything else happens.
+    if let Some(code) = reins_sandbox::run_if_host_role(std::env::args_os()) {
+        return code;
+    }
+    std::panic::set_hook(Box::new(panicked));
+    let typed: Vec<OsString> = std::env::args_os().collect();
+    let cli = match Cli::try_parse_from(&typed) {
+        Ok(cli) => cli,
+        Err(error) => return ExitCode::from(refuse(&typed, &error)),
+    };
+    let output = match &cli.command {
+        Command::Run(run) => run.output,
+        _ => Output::Text,
+    };
+    let code = match runtime_and_start() {
+        Ok((runtime, start)) => {
+            let code = runtime.block_on(command(&start, cli.command));
+            // A blocking read of standard input cannot be cancelled and must not keep us.
+            runtime.shutdown_timeout(Duration::from_millis(100));
+            code
+        }
+        Err(error) => run::early(output, &error, Duration::ZERO),
+    };
+    ExitCode::from(code)
+}
+
+fn runtime_and_start() -> Result<(tokio::runtime::Runtime, Start), CliError> {
+    let env: Arc<Env> = Arc::new(std::env::vars_os().collect());
+    let home = home::home(&env)?;
+    #[expect(clippy::disallowed_methods, reason = "the one place that asks for it")]
+    let cwd = std::env::current_dir().map_err(|e| {
+        CliError::usage(format!("the current directory cannot be used: {e}"))
+            .with_hint("change to a directory that exists, or give --cwd")
+    })?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|e| CliError::internal(format!("starting the runtime: {e}")))?;
+    Ok((runtime, Start { env, home, cwd }))
+}
+
+async fn command(start: &Start, command: Command) -> u8 {
+    let result = match command {
+        Command::Run(args) => return run::run(start, args).await,
+        Command::Demo(args) => demo::demo(start, args).await,
+        Command::Session(command) => session::session(start, command).await,
+        Command::Config(command) => config::config(start, &command),
+        Command::Explain(command) => explain::explain(start, command).await,
+        Command::ScriptedModel(args) => scripted::serve(args).await,
+    };
+    result.unwrap_or_else(|error| run::early(Output::Text, &error, Duration::ZERO))
+}
+
+/// Help and version go to standard output with exit 0; mistakes are reported in the output form
+/// that was asked for.
+fn refuse(typed: &[OsString], error: &clap::Error) -> u8 {
+    if !error.use_stderr() {
+        drop(terminal::print(&error.to_string()));
+        return exit::COMPLETED;
+    }
+    let words: Vec<String> = typed.iter().map(|w| w.to_string_lossy().into_owned()).collect();
+    let asked = |form: &str| {
+        words.iter().any(|word| *word == format!("--output={form}"))
+            || words.windows(2).any(|pair| pair[0] == "--output" && pair[1] == form)
+    };
+    let output = if asked("json") {
+        Output::Json
+    } else if asked("stream-json") {
+        Output::StreamJson
+    } else {
+        Output::Text
+    };
+    let text = error.to_string();
+    let text = text.strip_prefix("error: ").unwrap_or(&text).trim_end();
+    run::early(output, &CliError::usage(text), Duration::ZERO)
+}
+
+/// A panic is our fault; the user gets one line and no backtrace. Where plugins may fail, it is
+/// caught and becomes a failed result.
+fn panicked(panic: &std::panic::PanicHookInfo<'_>) {
+    let words = panic.payload_as_str().unwrap_or("no words");
+    let place = panic.location().map(ToString::to_string).unwrap_or_default();
+    terminal::note(&format!("reins: internal error at {place}: {words}"));
+}

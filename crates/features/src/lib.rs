@@ -1,1 +1,9 @@
-//! placeholder
+//! Features that are neither tool nor provider, one folder each.
+
+mod prompt;
+mod retry;
+
+use reins_kernel::PluginDef;
+
+/// The plugins of this crate.
+pub const PLUGINS: &[PluginDef] = &[prompt::PLUGIN, retry::PLUGIN];

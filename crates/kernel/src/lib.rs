@@ -18,7 +18,7 @@ pub use plugin::{
     ServiceKey,
 };
 pub use rows::{
-    Composition, Generation, Layer, MAX_LAYER_BYTES, References, Row, RowError, RowWarning,
+    Composition, Generation, Layer, MAX_LAYER_BYTES, References, Root, Row, RowError, RowWarning,
     compose, nearest,
 };
 pub use scope::{

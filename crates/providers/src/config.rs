@@ -24,8 +24,9 @@ const OWN_HEADERS: [&str; 7] = [
 /// The longest waits that can be configured: above it a timer would overflow.
 const MILLIS_MAX: u64 = i32::MAX as u64;
 
-/// The `config` of a provider row. Everything that is absent comes from the vendor.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+/// The `config` of a provider row. Everything that is absent comes from the vendor. It may hold
+/// keys, so it has no debug text.
+#[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProviderConfig {
     /// The kind of service: `deepseek`, or `compatible` for any server of chat completions.
@@ -148,7 +149,7 @@ impl ConfigError {
 }
 
 /// Where something secret or local is read from.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) enum Given {
     /// The row.
     Row(String),

@@ -323,7 +323,8 @@ pub enum Effect {
         turn: u64,
         /// The step to come.
         step: u64,
-        /// Claimed input.
+        /// Claimed input. After a cut answer the core's own notice comes first; an entry may name
+        /// it like an inbox entry.
         claimed: Vec<Message>,
         /// The snapshot from `Assembled`.
         facts: Option<Message>,
@@ -394,7 +395,8 @@ pub enum Effect {
         /// Nothing else is in flight.
         alone: bool,
     },
-    /// Run the body of a prepared call through the execute and post-execute chains.
+    /// Run the body of a prepared call through the execute and post-execute chains. Unless it is
+    /// read-only its `tool/start` is on disk by now.
     StartTool {
         /// The wait.
         op: Op,

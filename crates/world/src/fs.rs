@@ -59,6 +59,8 @@ pub struct LineWindow {
     pub max_bytes: usize,
     /// A longer line is cut at a character boundary and marked.
     pub max_line_bytes: usize,
+    /// Bytes of the first line to leave out: the cursor into a line that was cut, else 0.
+    pub skip_bytes: u64,
 }
 
 /// One line.
@@ -183,6 +185,8 @@ pub struct GlobHits {
     pub total: u64,
     /// The walk did not finish.
     pub incomplete: Option<Incomplete>,
+    /// Folders that could not be read.
+    pub unreadable: u64,
 }
 
 /// Why a file operation did not happen. Nothing was changed.
@@ -239,6 +243,12 @@ pub enum FsError {
         /// As asked.
         path: PathBuf,
     },
+    /// A link stands where none was when the path was resolved.
+    #[error("`{}` was changed while it was being written; resolve it again", path.display())]
+    Moved {
+        /// As asked.
+        path: PathBuf,
+    },
     /// The operating system says no.
     #[error("no permission for `{}`: {problem}", path.display())]
     Permission {
@@ -276,6 +286,7 @@ impl FsError {
             Self::TooLarge { .. } => "FS_TOO_LARGE",
             Self::Stale { .. } => "FS_STALE_VERSION",
             Self::Exists { .. } => "FS_NOT_OBSERVED",
+            Self::Moved { .. } => "FS_MOVED",
             Self::Permission { .. } => "FS_PERMISSION_DENIED",
             Self::Pattern { .. } => "SEARCH_INVALID_PATTERN",
             Self::Io { .. } => "FS_IO_ERROR",
@@ -306,11 +317,22 @@ pub trait Fs: Send + Sync {
     ) -> BoxFuture<'static, Result<Lines, FsError>>;
 
     /// Publishes new content atomically when `expect` holds: through links to their target, mode,
-    /// owner and extended attributes kept, hard links written in place, missing parents made.
+    /// owner and extended attributes kept, hard links written in place, missing parents made. A
+    /// new file's mode is 0666 without the umask, as any editor's. Equal content is not written.
     fn replace(
         &self,
         cwd: &Path,
         path: &str,
+        content: Vec<u8>,
+        expect: Expect,
+    ) -> BoxFuture<'static, Result<Replaced, FsError>>;
+
+    /// [`Fs::replace`] at a place that was resolved and judged before: `real` is a
+    /// [`Place::real`], and a link anywhere in it is refused as [`FsError::Moved`] (the caller
+    /// resolves and judges again, a few times at most).
+    fn replace_at(
+        &self,
+        real: &Path,
         content: Vec<u8>,
         expect: Expect,
     ) -> BoxFuture<'static, Result<Replaced, FsError>>;

@@ -1,6 +1,7 @@
 //! Building, and stopping what was built.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
@@ -11,7 +12,7 @@ use super::error::RowError;
 use super::plan::mount_order;
 use crate::plugin::{Mount, MountError, Mounted, PluginDef};
 use crate::scope::panic_text;
-use crate::{Catalog, ContainedWhere, Origin, Scope};
+use crate::{Catalog, Conflict, ContainedWhere, Origin, Registration, Scope};
 
 /// A built root scope. It is never rebuilt in place.
 ///
@@ -24,11 +25,39 @@ pub struct Generation {
     /// What it was built from, the disabled rows too.
     pub rows: Vec<Row>,
     mounted: Stack,
+    // After the rows: they may use it to their end.
+    _given: Vec<Registration>,
 }
 
 impl std::fmt::Debug for Generation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Generation({}, {} rows)", self.number, self.rows.len())
+    }
+}
+
+/// A root scope before any row is mounted, with what only the process itself can provide.
+pub struct Root {
+    scope: Scope,
+    given: Vec<Registration>,
+}
+
+impl Default for Root {
+    fn default() -> Self {
+        Self { scope: Scope::root(), given: Vec::new() }
+    }
+}
+
+impl Root {
+    /// Provides a service that no row could provide: the environment, say.
+    ///
+    /// # Errors
+    /// The service was given before.
+    pub fn give<S: ?Sized + Send + Sync + 'static>(
+        &mut self,
+        service: Arc<S>,
+    ) -> Result<(), Conflict> {
+        self.given.push(self.scope.provide::<S>(service, &Origin::runtime("process"))?);
+        Ok(())
     }
 }
 
@@ -67,16 +96,16 @@ impl Generation {
 }
 
 impl Composition {
-    /// Checks what only the rows together show: that every needed service is provided, once, and
-    /// that no rows wait for each other.
+    /// Checks what only the rows together show: that every needed service is provided, by one row
+    /// or by `root`, and that no rows wait for each other.
     ///
     /// # Errors
     /// Everything that is wrong.
-    pub fn check(&self, catalog: &Catalog) -> Result<(), Vec<RowError>> {
-        mount_order(&self.rows, catalog).map(drop)
+    pub fn check(&self, catalog: &Catalog, root: &Root) -> Result<(), Vec<RowError>> {
+        mount_order(&self.rows, catalog, &root.scope).map(drop)
     }
 
-    /// Checks, then mounts the enabled rows into a new root scope: providers first, ties in row
+    /// Checks, then mounts the enabled rows into the root scope: providers first, ties in row
     /// order. The mounting happens when the future is polled.
     ///
     /// # Errors
@@ -86,11 +115,13 @@ impl Composition {
         self,
         catalog: &Catalog,
         number: u64,
+        root: Root,
     ) -> BoxFuture<'static, Result<Generation, Vec<RowError>>> {
-        let order = mount_order(&self.rows, catalog);
+        let order = mount_order(&self.rows, catalog, &root.scope);
         let catalog = catalog.clone();
         Box::pin(async move {
-            let (scope, mut mounted) = (Scope::root(), Stack::default());
+            let Root { scope, given } = root;
+            let mut mounted = Stack::default();
             for at in order? {
                 let row = &self.rows[at];
                 let Some(plugin) = catalog.get(&row.plugin) else { continue };
@@ -103,7 +134,7 @@ impl Composition {
                     return Err(vec![error]);
                 }
             }
-            Ok(Generation { number, scope, rows: self.rows, mounted })
+            Ok(Generation { number, scope, rows: self.rows, mounted, _given: given })
         })
     }
 }

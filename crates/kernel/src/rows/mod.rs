@@ -13,7 +13,7 @@ mod schema;
 
 pub use compose::{Composition, Row, compose};
 pub use error::{RowError, RowWarning};
-pub use generation::Generation;
+pub use generation::{Generation, Root};
 pub use layer::{Layer, MAX_LAYER_BYTES};
 pub use nearest::nearest;
 pub use reference::References;

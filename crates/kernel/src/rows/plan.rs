@@ -6,10 +6,14 @@ use std::collections::{BTreeSet, HashMap};
 use super::compose::Row;
 use super::error::RowError;
 use crate::plugin::PluginDef;
-use crate::{Catalog, ServiceKey};
+use crate::{Catalog, Scope, ServiceKey};
 
 /// Indices of the enabled rows in mount order: providers first, ties in row order.
-pub(super) fn mount_order(rows: &[Row], catalog: &Catalog) -> Result<Vec<usize>, Vec<RowError>> {
+pub(super) fn mount_order(
+    rows: &[Row],
+    catalog: &Catalog,
+    root: &Scope,
+) -> Result<Vec<usize>, Vec<RowError>> {
     let mut errors = Vec::new();
     let enabled = enabled_rows(rows, catalog, &mut errors);
     let providers = providers(rows, &enabled, &mut errors);
@@ -19,6 +23,7 @@ pub(super) fn mount_order(rows: &[Row], catalog: &Catalog) -> Result<Vec<usize>,
         for key in (def.needs)() {
             match providers.get(&key.type_id()) {
                 Some(provider) => drop(on.insert(*provider)),
+                None if root.holds(key.type_id()) => {}
                 None => errors.push(missing(&rows[*at], key, rows, catalog)),
             }
         }

@@ -19,7 +19,7 @@ fn composition(rows: &[(&str, &str, &str)]) -> Composition {
 }
 
 async fn build(rows: &[(&str, &str, &str)]) -> Result<Generation, Vec<String>> {
-    let built = composition(rows).build(&catalog(), 7).await;
+    let built = composition(rows).build(&catalog(), 7, reins_kernel::Root::default()).await;
     built.map_err(|errors| errors.iter().map(ToString::to_string).collect())
 }
 
@@ -148,7 +148,8 @@ async fn what_rows_together_get_wrong() {
     for (rows, expected) in cases {
         assert_eq!(build(rows).await.unwrap_err(), *expected);
     }
-    let checked = composition(&[("roof", "roof", "")]).check(&catalog());
+    let checked =
+        composition(&[("roof", "roof", "")]).check(&catalog(), &reins_kernel::Root::default());
     assert_eq!(checked.unwrap_err().len(), 1);
 }
 

@@ -19,7 +19,7 @@ async fn a_row_becomes_an_entry() {
                 root = \"${home}/x${env:EMPTY:-y}${env:NOPE:-z}$${env:TOKEN}\"\n\
                 modes = [\"text\"]\n";
     let composition = compose(&[layer("base", None, text)], &catalog, &references()).unwrap();
-    let generation = composition.build(&catalog, 1).await.unwrap();
+    let generation = composition.build(&catalog, 1, reins_kernel::Root::default()).await.unwrap();
     let tool = generation.scope.entry::<dyn Tool>("read").unwrap();
     assert_eq!(tool.value.run(), "100 Some(\"/home/me/.reins/xyz${env:TOKEN}\") 0 [] 1");
     assert_eq!(tool.origin.to_string(), "row `read` (base:1)");

@@ -22,7 +22,9 @@ pub(super) fn quote(text: &str) -> String {
 fn visible(text: &str, limit: usize) -> String {
     let escape = |c: char| -> String {
         // Bidirectional marks and separators would change how a terminal shows the rest.
-        let hidden = matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        let hidden = ['\u{200b}'..='\u{200f}', '\u{2028}'..='\u{202e}', '\u{2066}'..='\u{2069}']
+            .iter()
+            .any(|range| range.contains(&c));
         if c.is_control() || hidden { c.escape_unicode().to_string() } else { c.to_string() }
     };
     text.chars().take(limit).map(escape).collect()
@@ -175,7 +177,7 @@ fn fold(text: &str) -> String {
 
 /// Whether folded words say that money or an allowance is used up.
 fn is_quota(folded: &str) -> bool {
-    const PHRASES: [&str; 14] = [
+    const PHRASES: [&str; 17] = [
         "insufficient quota",
         "insufficient balance",
         "insufficient credits",
@@ -188,46 +190,44 @@ fn is_quota(folded: &str) -> bool {
         "exceeded your current quota",
         "exceeded the current quota",
         "balance exhausted",
+        "balance depleted",
+        "credits exhausted",
+        "credits depleted",
         "out of credits",
         "out of budget",
     ];
     PHRASES.iter().any(|phrase| folded.contains(phrase))
-        || ["credits exhausted", "credits depleted", "balance depleted"]
-            .iter()
-            .any(|phrase| folded.contains(phrase))
 }
 
 /// Whether folded words say that the request does not fit the model's window. Only words about
 /// capacity count: "temperature exceeds maximum" is no overflow.
-pub(super) fn is_overflow(folded: &str) -> bool {
-    let has = |text: &str| folded.contains(text);
-    let windows = ["context length", "context window"];
-    let over = ["exceeded", "overflow", "limit exceeded"];
-    let maxima = ["max", "maximum", "maximum allowed", "maximum supported", "max allowed"];
-    let subjects = ["request", "prompt", "input", "message", "messages", "tokens"];
-    if windows.iter().any(|window| {
-        over.iter().any(|word| has(&format!("{window} {word}")))
-            || maxima.iter().any(|max| has(&format!("{max} {window}")))
-    }) {
-        return true;
-    }
-    if subjects.iter().any(|subject| {
-        has(&format!("{subject} too long for the model"))
-            || has(&format!("{subject} too long for this model"))
-            || has(&format!("{subject} is too long"))
-            || has(&format!("{subject} too large for the model"))
-            || has(&format!("{subject} too large for this model"))
-    }) && !has("name is too long")
-    {
-        return true;
-    }
-    let excess = ["exceeds", "exceed", "overflows", "is larger than", "are larger than"];
-    excess.iter().any(|word| {
-        folded.split(&format!("{word} ")).skip(1).any(|after| {
-            let near: String = after.chars().take(40).collect();
-            near.contains("context") && subjects.iter().any(|subject| folded.contains(subject))
-        })
-    })
+fn is_overflow(folded: &str) -> bool {
+    const WINDOWS: [&str; 2] = ["context length", "context window"];
+    const OVER: [&str; 3] = ["exceeded", "overflow", "limit exceeded"];
+    const MAXIMA: [&str; 5] =
+        ["max", "maximum", "maximum allowed", "maximum supported", "max allowed"];
+    const SUBJECTS: [&str; 5] = ["request", "prompt", "input", "message", "messages"];
+    const TOO: [&str; 5] = [
+        "is too long",
+        "too long for the model",
+        "too long for this model",
+        "too large for the model",
+        "too large for this model",
+    ];
+    const EXCESS: [&str; 5] =
+        ["exceeds ", "exceed ", "overflows ", "is larger than ", "are larger than "];
+    /// How far behind the word of excess the word `context` may stand.
+    const NEAR: usize = 40;
+
+    let pair = |a: &str, b: &str| folded.contains(&format!("{a} {b}"));
+    let window = WINDOWS.iter().any(|window| {
+        OVER.iter().any(|over| pair(window, over)) || MAXIMA.iter().any(|max| pair(max, window))
+    });
+    let too_long = SUBJECTS.iter().any(|subject| TOO.iter().any(|too| pair(subject, too)));
+    let near = |after: &str| after.chars().take(NEAR).collect::<String>().contains("context");
+    let excess = EXCESS.iter().any(|word| folded.split(word).skip(1).any(near))
+        && SUBJECTS.iter().any(|subject| folded.contains(subject));
+    window || too_long || excess
 }
 
 /// The provider's wish before the next attempt, in milliseconds.

@@ -3,6 +3,7 @@
 mod check;
 mod chunk;
 mod error;
+mod plugin;
 mod request;
 mod send;
 mod stream;
@@ -17,6 +18,8 @@ use reins_schema::{AdapterDefaults, CallConfig, Failure, FailureCode};
 use reins_world::{Clock, Http};
 
 pub use check::{Fault, Rules, check_body};
+pub(crate) use plugin::PLUGIN;
+pub use plugin::ProviderName;
 pub use request::{ChatRenderer, DIALECT, RENDERER_VERSION};
 pub use stream::ChatDecoder;
 
@@ -210,6 +213,10 @@ fn end_point(route: &Route, read: &dyn Fn(&str) -> Option<String>) -> Result<Str
     };
     let base = base.trim().trim_end_matches('/');
     let host = ["https://", "http://"].iter().find_map(|scheme| base.strip_prefix(scheme));
+    if host.is_some_and(|host| host.split('/').next().is_some_and(|host| host.contains('@'))) {
+        let message = format!("{from} holds a name or password; a key belongs in `api_key`");
+        return Err(invalid(message));
+    }
     if host.is_none_or(|host| host.is_empty() || host.starts_with('/'))
         || base.contains(|c: char| c.is_whitespace() || c.is_control() || matches!(c, '?' | '#'))
     {

@@ -16,7 +16,7 @@ use reins_schema::{
     Block, CallConfig, Failure, FailureCode, Message, RequestHeader, RequestSent, Role, Source,
     ToolCallBlock, ToolSchema,
 };
-use reins_session::{Node, RenderedFacts, Surface};
+use reins_session::{RenderedFacts, Surface};
 use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -51,15 +51,16 @@ impl ChatRenderer {
         Self { provider: provider.to_owned(), aliases: aliases.to_vec(), quirks, rolled: None }
     }
 
-    pub(super) fn render_nodes(
+    /// The nodes are pairs of event number and message.
+    pub(super) fn render_nodes<'a>(
         &mut self,
         header: &RequestHeader,
-        nodes: &[Node],
+        nodes: impl Iterator<Item = (u64, &'a Arc<Message>)> + Clone,
         previous: Option<&RequestSent>,
     ) -> Result<Rendered, Failure> {
         // Taken, so that a refused request leaves nothing half rolled behind.
         let (mut rolled, before) = match self.rolled.take() {
-            Some(old) if old.has_header(header) && old.is_prefix_of(nodes) => (old, None),
+            Some(old) if old.has_header(header) && old.is_prefix_of(nodes.clone()) => (old, None),
             Some(old) => {
                 let cause = if old.has_header(header) { "surface" } else { "header" };
                 (self.start(header)?, Some((old.chain, cause)))
@@ -67,9 +68,9 @@ impl ChatRenderer {
             None => (self.start(header)?, None),
         };
         let mut faults = Faults::default();
-        for node in &nodes[rolled.nodes.len()..] {
-            self.node(&node.message, &mut rolled, &mut faults)?;
-            rolled.nodes.push((node.seq, Arc::clone(&node.message)));
+        for (seq, message) in nodes.skip(rolled.nodes.len()) {
+            self.node(message, &mut rolled, &mut faults)?;
+            rolled.nodes.push((seq, Arc::clone(message)));
         }
         rolled.history.end(&mut faults);
         let head = head(&header.config, self.quirks)?;
@@ -188,7 +189,8 @@ impl Renderer for ChatRenderer {
         surface: &Surface,
         previous: Option<&RequestSent>,
     ) -> Result<Rendered, Failure> {
-        self.render_nodes(header, surface.nodes(), previous)
+        let nodes = surface.nodes().iter().map(|node| (node.seq, &node.message));
+        self.render_nodes(header, nodes, previous)
     }
 }
 
@@ -262,11 +264,10 @@ impl Rolled {
     }
 
     /// Compares identities, not contents: a message never changes.
-    fn is_prefix_of(&self, nodes: &[Node]) -> bool {
-        self.nodes.len() <= nodes.len()
-            && self.nodes.iter().zip(nodes).all(|((seq, message), node)| {
-                *seq == node.seq && Arc::ptr_eq(message, &node.message)
-            })
+    fn is_prefix_of<'a>(&self, mut nodes: impl Iterator<Item = (u64, &'a Arc<Message>)>) -> bool {
+        self.nodes.iter().all(|(seq, message)| {
+            nodes.next().is_some_and(|(other, node)| *seq == other && Arc::ptr_eq(message, node))
+        })
     }
 
     fn add(&mut self, message: &WireMessage<'_>, faults: &mut Faults) -> Result<(), Failure> {

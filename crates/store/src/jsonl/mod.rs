@@ -56,7 +56,7 @@ impl JsonlStore {
         // Everything is made under a hidden name and renamed; a crash leaves no half session.
         let hidden = format!(".new-{}-{}", header.id, std::process::id());
         let temp = Folder { id: header.id.clone(), path: self.sessions.join(hidden) };
-        files::make_dir(&temp.path).map_err(|e| StoreError::io(&temp.path, e))?;
+        files::make_dir(&temp.path).map_err(|e| taken(&temp, e))?;
         let made = fill(&temp, header).and_then(|lease| {
             std::fs::rename(&temp.path, &folder.path).map_err(|e| taken(&folder, e))?;
             Ok(lease)

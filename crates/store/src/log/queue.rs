@@ -47,9 +47,9 @@ struct State {
     /// The last committed events; at least all that are not written.
     recent: VecDeque<(Arc<Event>, usize)>,
     recent_bytes: usize,
-    /// Lines that wait for the writer, and since when.
+    /// Lines that wait for the writer, and when it must take them.
     lines: Vec<u8>,
-    waiting_since: Option<Instant>,
+    due: Option<Instant>,
     /// The writer must make events before this number durable.
     flush_to: u64,
     closing: bool,
@@ -96,7 +96,7 @@ impl Queue {
             recent: VecDeque::new(),
             recent_bytes: 0,
             lines: Vec::new(),
-            waiting_since: None,
+            due: None,
             flush_to: events,
             closing: false,
             failure: None,
@@ -134,6 +134,8 @@ impl Queue {
         let room = waiting < self.limits.queue_events
             && state.lines.len().saturating_add(line.len()) <= self.limits.queue_bytes;
         if !room && !state.lines.is_empty() {
+            state.due = Some(Instant::now());
+            self.work.notify_one();
             return Ok(false);
         }
         state.lines.extend_from_slice(line);
@@ -141,14 +143,18 @@ impl Queue {
         state.recent_bytes += line.len();
         state.progress.committed += 1;
         state.trim(self.limits);
-        let first = state.waiting_since.is_none();
-        state.waiting_since.get_or_insert_with(Instant::now);
-        let wake = first || state.is_half_full(self.limits);
-        self.publish(&state);
-        drop(state);
-        if wake {
+        if state.due.is_none() {
+            state.due = Instant::now().checked_add(self.limits.write_within);
             self.work.notify_one();
         }
+        // The writer starts early enough that appenders seldom wait.
+        let half = waiting >= self.limits.queue_events / 2
+            || state.lines.len() >= self.limits.queue_bytes / 2;
+        if half {
+            state.due = Some(Instant::now());
+            self.work.notify_one();
+        }
+        self.publish(&state);
         Ok(true)
     }
 
@@ -180,12 +186,10 @@ impl Queue {
         loop {
             let flush = state.flush_to > state.progress.durable;
             let now = Instant::now();
-            let due = state.waiting_since.map(|since| since + self.limits.write_within);
-            let full = state.is_half_full(self.limits);
-            if state.closing || flush || full || due.is_some_and(|due| due <= now) {
+            if state.closing || flush || state.due.is_some_and(|due| due <= now) {
                 break;
             }
-            state = match due {
+            state = match state.due {
                 None => self.work.wait(state).unwrap_or_else(PoisonError::into_inner),
                 Some(due) => {
                     let waited = self.work.wait_timeout(state, due - now);
@@ -194,7 +198,7 @@ impl Queue {
             };
         }
         std::mem::swap(&mut state.lines, lines);
-        state.waiting_since = None;
+        state.due = None;
         let last = state.closing;
         let sync = last || state.flush_to > state.progress.durable;
         Work { upto: state.progress.committed, sync, last }
@@ -269,14 +273,7 @@ impl State {
         self.failure.get_or_insert(error);
         self.progress.failed = true;
         self.lines = Vec::new();
-        self.waiting_since = None;
-    }
-
-    fn is_half_full(&self, limits: Limits) -> bool {
-        let waiting = self.progress.committed - self.progress.written;
-        !self.lines.is_empty()
-            && (waiting >= limits.queue_events.div_ceil(2)
-                || self.lines.len() >= limits.queue_bytes / 2)
+        self.due = None;
     }
 
     /// Forgets the oldest written events beyond the limits.

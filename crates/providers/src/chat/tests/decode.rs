@@ -80,7 +80,8 @@ const RECORDED: &str = concat!(
     "data: {\"id\":\"1\",\"object\":\"chat.completion.chunk\",\"choices\":[{\"index\":0,\"delta\":",
     "{\"role\":\"assistant\",\"content\":null,\"reasoning_content\":\"\"},\"logprobs\":null,",
     "\"finish_reason\":null}],\"usage\":null}\n\n",
-    "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":null,\"reasoning_content\":\"想\"}}]}\n\n",
+    "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":null,",
+    "\"reasoning_content\":\"想\"}}]}\n\n",
     "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"读写\u{2028}\"}}]}\n\n",
     "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\" \\u8bfb\\ud83d\\ude00\"}}]}\n\n",
     "data: {\"choices\":[{\"index\":0,\"delta\":{\"tool_calls\":[{\"index\":0,\"id\":\"c1\",",
@@ -315,9 +316,9 @@ fn an_error_object_in_the_stream_fails_the_answer() {
         (r#"{"error":{"message":"x","code":"insufficient_quota"}}"#, "QUOTA", "x"),
         (r#"{"error":"it broke"}"#, "SERVER", "it broke"),
         (
-            r#"{"object":"error","message":"This model's maximum context length is 10","code":400}"#,
+            r#"{"object":"error","message":"The maximum context length is 10","code":400}"#,
             "CONTEXT_WINDOW_EXCEEDED",
-            "This model's maximum context length is 10",
+            "The maximum context length is 10",
         ),
     ];
     for (body, code, words) in cases {

@@ -3,15 +3,26 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use reins_agent::Rendered;
 use reins_schema::{
-    Block, CallConfig, CallId, FailureCode, HeaderReason, Image, Message, MessageId, Purpose,
-    RequestHeader, RequestSent, Role, Source, ToolCallBlock, ToolResultBlock, ToolSchema,
+    Block, CallConfig, CallId, Failure, FailureCode, HeaderReason, Image, Message, MessageId,
+    Purpose, RequestHeader, RequestSent, Role, Source, ToolCallBlock, ToolResultBlock, ToolSchema,
 };
-use reins_session::{Node, NodeKind};
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
 use crate::chat::{ChatRenderer, Rules, check_body};
 use crate::vendor::{Quirks, Vendor};
+
+type Node = (u64, Arc<Message>);
+
+/// Renders these nodes of a surface.
+fn render(
+    renderer: &mut ChatRenderer,
+    header: &RequestHeader,
+    nodes: &[Node],
+    previous: Option<&RequestSent>,
+) -> Result<Rendered, Failure> {
+    renderer.render_nodes(header, nodes.iter().map(|(seq, message)| (*seq, message)), previous)
+}
 
 fn quirks(vendor: &str) -> Quirks {
     Vendor::named(vendor).unwrap().quirks
@@ -50,27 +61,26 @@ fn call(id: &str, name: &str, arguments: &str) -> Block {
     Block::ToolCall(ToolCallBlock { id: CallId::new(id), name, arguments })
 }
 
-fn node(seq: u64, kind: NodeKind, content: Vec<Block>, source: Source) -> Node {
-    let role = if kind == NodeKind::Assistant { Role::Assistant } else { Role::User };
+fn node(seq: u64, role: Role, content: Vec<Block>, source: Source) -> Node {
     let id = MessageId::new(format!("m{seq}"));
-    Node { seq, kind, message: Arc::new(Message { id, role, content, source }) }
+    (seq, Arc::new(Message { id, role, content, source }))
 }
 
 fn user(seq: u64, words: &str) -> Node {
-    node(seq, NodeKind::User, vec![text(words)], Source::User)
+    node(seq, Role::User, vec![text(words)], Source::User)
 }
 
 fn assistant(seq: u64, provider: &str, content: Vec<Block>) -> Node {
     let provider = provider.to_owned();
     let source = Source::Model { provider, model: "m".to_owned(), replay: None };
-    node(seq, NodeKind::Assistant, content, source)
+    node(seq, Role::Assistant, content, source)
 }
 
 fn result(seq: u64, id: &str, content: Vec<Block>) -> Node {
     let tool_call_id = CallId::new(id);
     let block = Block::ToolResult(ToolResultBlock { tool_call_id, content, is_error: false });
     let source = Source::Tool { call_id: CallId::new(id) };
-    node(seq, NodeKind::ToolResult, vec![block], source)
+    node(seq, Role::User, vec![block], source)
 }
 
 fn sent(rendered: &Rendered) -> RequestSent {
@@ -96,13 +106,13 @@ fn body(rendered: &Rendered) -> &str {
 
 /// The rendered messages, one a line.
 fn messages(vendor: &str, nodes: &[Node]) -> String {
-    let rendered = renderer(vendor).render_nodes(&header("", &[]), nodes, None).unwrap();
+    let rendered = render(&mut renderer(vendor), &header("", &[]), nodes, None).unwrap();
     let all = body(&rendered).split_once("\"messages\":[").unwrap().1;
     all.strip_suffix("]}").unwrap().replace("},{\"role\"", "}\n{\"role\"")
 }
 
 fn refused(nodes: &[Node]) -> reins_schema::Failure {
-    renderer("deepseek").render_nodes(&header("", &[]), nodes, None).unwrap_err()
+    render(&mut renderer("deepseek"), &header("", &[]), nodes, None).unwrap_err()
 }
 
 #[test]
@@ -113,7 +123,7 @@ fn a_whole_body() {
     header.config.temperature = Some(0.5);
     header.config.stop = vec!["END".to_owned()];
     let nodes = [user(0, "hi \u{2028}\n")];
-    let rendered = renderer("deepseek").render_nodes(&header, &nodes, None).unwrap();
+    let rendered = render(&mut renderer("deepseek"), &header, &nodes, None).unwrap();
     let expected = concat!(
         r#"{"model":"m","thinking":{"type":"enabled"},"reasoning_effort":"max","#,
         r#""temperature":0.5,"max_tokens":256000,"stop":["END"],"#,
@@ -152,7 +162,7 @@ fn effort_in_the_words_of_each_vendor() {
     let head = |vendor: &str, effort: Option<&str>| {
         let mut header = header("", &[]);
         header.config.reasoning_effort = effort.map(str::to_owned);
-        let rendered = renderer(vendor).render_nodes(&header, &[user(0, "a")], None).unwrap();
+        let rendered = render(&mut renderer(vendor), &header, &[user(0, "a")], None).unwrap();
         body(&rendered).split_once(",\"stream\"").unwrap().0.to_owned()
     };
     assert_eq!(head("deepseek", Some("off")), r#"{"model":"m","thinking":{"type":"disabled"}"#);
@@ -201,11 +211,11 @@ fn an_alias_is_the_same_provider() {
 #[test]
 fn unknown_blocks_are_left_out_and_pictures_refused() {
     let raw = RawValue::from_string(r#"{"type":"song","x":1}"#.to_owned()).unwrap();
-    let unknown = node(0, NodeKind::User, vec![text("a"), Block::Unknown(raw)], Source::User);
+    let unknown = node(0, Role::User, vec![text("a"), Block::Unknown(raw)], Source::User);
     assert_eq!(messages("deepseek", &[unknown]), r#"{"role":"user","content":"a"}"#);
     let image =
         || Block::Image(Image { blob: "00".to_owned(), media_type: "image/png".to_owned() });
-    let own = node(0, NodeKind::User, vec![image()], Source::User);
+    let own = node(0, Role::User, vec![image()], Source::User);
     assert_eq!(refused(&[own]).code, FailureCode::UnsupportedContent);
     let nested = [
         user(0, "go"),
@@ -231,7 +241,7 @@ fn what_a_server_would_refuse_does_not_leave() {
     let twice = vec![call("a", "read", "{}"), call("a", "read", "{}")];
     let twice = [open[0].clone(), assistant(1, "deepseek", twice), result(2, "a", vec![])];
     assert!(refused(&twice).message.contains("tool_calls[1].id: `a` is there twice"));
-    let tools = renderer("deepseek").render_nodes(&header("", &["a.b"]), &[user(0, "a")], None);
+    let tools = render(&mut renderer("deepseek"), &header("", &["a.b"]), &[user(0, "a")], None);
     assert!(tools.unwrap_err().message.contains("tools[0].function.name: `a.b` is not"));
 }
 
@@ -245,39 +255,39 @@ fn the_checker_reads_raw_bodies() {
     let with = |messages: &str| {
         check(&format!("{{\"model\":\"m\",\"stream\":true,\"messages\":[{messages}]}}"))
     };
-    let user = r#"{"role":"user","content":"a"}"#;
-    assert_eq!(with(user), "");
+    assert_eq!(with(r#"{"role":"user","content":"a"}"#), "");
     let cases = [
         (r#"{"role":"user","content":null}"#, "messages[0].content: must be a text"),
         (r#"{"role":"robot","content":"a"}"#, "messages[0].role: `robot` is no role"),
         (
-            r#"{"role":"user","content":"a"},{"role":"system","content":"b"}"#,
+            r#"USER,{"role":"system","content":"b"}"#,
             "messages[1].role: a system message must be the first",
         ),
         (
-            r#"{"role":"user","content":"a"},{"role":"tool","tool_call_id":"x","content":"b"}"#,
+            r#"USER,{"role":"tool","tool_call_id":"x","content":"b"}"#,
             "messages[1].tool_call_id: `x` is no open call of the message before the results",
         ),
         (
-            r#"{"role":"user","content":"a"},{"role":"assistant","content":""},{"role":"user","content":"a"}"#,
+            r#"USER,{"role":"assistant","content":""},USER"#,
             "messages[1]: an assistant message needs content or calls",
         ),
         (
-            r#"{"role":"user","content":"a"},{"role":"assistant","content":"b","tool_calls":[]},{"role":"user","content":"a"}"#,
+            r#"USER,{"role":"assistant","content":"b","tool_calls":[]},USER"#,
             "messages[1].tool_calls: must be left out instead of empty",
         ),
         (
-            r#"{"role":"user","content":"a"},{"role":"assistant","content":"b","reasoning_content":"c"},{"role":"user","content":"a"}"#,
+            r#"USER,{"role":"assistant","content":"b","reasoning_content":"c"},USER"#,
             "messages[1].reasoning_content: is not taken here",
         ),
     ];
     for (messages, fault) in cases {
-        let got = with(messages);
+        let got = with(&messages.replace("USER", r#"{"role":"user","content":"a"}"#));
         assert!(got.lines().any(|line| line == fault), "{messages}: {got}");
     }
-    let head = check(
-        r#"{"model":"","seed":1,"temperature":null,"max_tokens":0,"stop":[],"thinking":{"type":"disabled"},"reasoning_effort":"high","tools":[],"messages":{}}"#,
-    );
+    let head = check(concat!(
+        r#"{"model":"","seed":1,"temperature":null,"max_tokens":0,"stop":[],"#,
+        r#""thinking":{"type":"disabled"},"reasoning_effort":"high","tools":[],"messages":{}}"#,
+    ));
     for fault in [
         "model: must be a text that is not empty",
         "seed: is no field of a request",
@@ -299,32 +309,32 @@ fn why_items_are_not_shared() {
     let nodes = [user(0, "a"), assistant(1, "deepseek", vec![text("b")]), user(2, "c")];
     let one = header("s", &["read"]);
     let mut rolling = renderer("deepseek");
-    let first = rolling.render_nodes(&one, &nodes[..1], None).unwrap();
+    let first = render(&mut rolling, &one, &nodes[..1], None).unwrap();
     assert_eq!((first.facts.shared, &first.facts.cause), (0, &None));
-    let second = rolling.render_nodes(&one, &nodes, Some(&sent(&first))).unwrap();
+    let second = render(&mut rolling, &one, &nodes, Some(&sent(&first))).unwrap();
     assert_eq!((second.facts.shared, &second.facts.cause), (3, &None));
 
     // Another process goes on from the log.
-    let reopened = renderer("deepseek").render_nodes(&one, &nodes, Some(&sent(&first))).unwrap();
+    let reopened = render(&mut renderer("deepseek"), &one, &nodes, Some(&sent(&first))).unwrap();
     assert_eq!(reopened.body, second.body);
     assert_eq!(reopened.facts, second.facts);
 
     // A replaced surface keeps what stands before the replaced span.
     let replaced = [nodes[0].clone(), user(3, "summary")];
-    let third = rolling.render_nodes(&one, &replaced, Some(&sent(&second))).unwrap();
+    let third = render(&mut rolling, &one, &replaced, Some(&sent(&second))).unwrap();
     assert_eq!((third.facts.shared, third.facts.cause.as_deref()), (3, Some("surface")));
-    let again = rolling.render_nodes(&one, &replaced, Some(&sent(&third))).unwrap();
+    let again = render(&mut rolling, &one, &replaced, Some(&sent(&third))).unwrap();
     assert_eq!((again.facts.shared, again.facts.cause), (4, None));
 
     // New tools: only the system message before them is left.
     let other = header("s", &["read", "write"]);
-    let fourth = rolling.render_nodes(&other, &replaced, Some(&sent(&third))).unwrap();
+    let fourth = render(&mut rolling, &other, &replaced, Some(&sent(&third))).unwrap();
     assert_eq!((fourth.facts.shared, fourth.facts.cause.as_deref()), (1, Some("header")));
 
     let mut foreign = sent(&fourth);
     foreign.hash = "00".repeat(32);
     let cause = |previous: &RequestSent| {
-        let rendered = renderer("deepseek").render_nodes(&other, &replaced, Some(previous));
+        let rendered = render(&mut renderer("deepseek"), &other, &replaced, Some(previous));
         let facts = rendered.unwrap().facts;
         (facts.shared, facts.cause)
     };
@@ -348,10 +358,10 @@ fn a_refused_request_leaves_nothing_behind() {
     ];
     let header = header("", &[]);
     let mut rolling = renderer("deepseek");
-    rolling.render_nodes(&header, &nodes[..1], None).unwrap();
-    rolling.render_nodes(&header, &nodes[..2], None).unwrap_err();
-    let after = rolling.render_nodes(&header, &nodes, None).unwrap();
-    let fresh = renderer("deepseek").render_nodes(&header, &nodes, None).unwrap();
+    render(&mut rolling, &header, &nodes[..1], None).unwrap();
+    render(&mut rolling, &header, &nodes[..2], None).unwrap_err();
+    let after = render(&mut rolling, &header, &nodes, None).unwrap();
+    let fresh = render(&mut renderer("deepseek"), &header, &nodes, None).unwrap();
     assert_eq!(after.body, fresh.body);
     assert_eq!(after.facts, fresh.facts);
 }
@@ -422,9 +432,8 @@ proptest! {
         let mut last: Option<Rendered> = None;
         for stop in stops {
             let previous = last.as_ref().map(sent);
-            let next = rolling.render_nodes(&header, &nodes[..stop], previous.as_ref()).unwrap();
-            let fresh = renderer(vendor)
-                .render_nodes(&header, &nodes[..stop], previous.as_ref())
+            let next = render(&mut rolling, &header, &nodes[..stop], previous.as_ref()).unwrap();
+            let fresh = render(&mut renderer(vendor), &header, &nodes[..stop], previous.as_ref())
                 .unwrap();
             prop_assert_eq!(&next.body, &fresh.body);
             prop_assert_eq!(&next.facts, &fresh.facts);

@@ -91,10 +91,16 @@ impl World {
             }
             Wait::Body { .. } => Input::ToolFinished { op, outcome: self.outcome() },
             Wait::Stop => Input::StopDecided { op },
-            Wait::Limit => {
+            Wait::Limit { name } => {
                 let more = self.rng.below(4) as u64;
                 let stop = calm || self.rng.chance(50);
                 let answer = if stop { LimitAnswer::Stop } else { LimitAnswer::Extend(more) };
+                match name.as_str() {
+                    _ if stop => {}
+                    "steps" => self.shadow.allowed.steps_more += more,
+                    "tool-calls" => self.shadow.allowed.calls_more += more,
+                    _ => {}
+                }
                 Input::LimitAnswered { op, answer }
             }
             Wait::Clock { time } => {
@@ -144,7 +150,8 @@ impl World {
             // A layer does what it may not.
             23 => entries.extend(entries.clone()),
             24 => {
-                let message = made::message("m1", "again");
+                let id = self.old_id();
+                let message = made::message(id.as_str(), "again");
                 entries.push(Entering { message, inbox: Vec::new() });
             }
             25 => {
@@ -228,7 +235,7 @@ impl World {
         let mut outcome = made::outcome("result", error);
         outcome.concludes = self.rng.chance(15);
         if self.rng.chance(15) {
-            let id = if self.rng.chance(80) { self.fresh_id() } else { made::message("m1", "").id };
+            let id = if self.rng.chance(80) { self.fresh_id() } else { self.old_id() };
             let text = if self.rng.chance(90) { "context" } else { "" };
             let mut context = Message::notice(id, "tool", text);
             if self.rng.chance(10) {

@@ -37,7 +37,10 @@ impl World {
     pub(crate) fn send_some(&mut self) -> Checked {
         let mut refused = self.core.status() == Status::Dead;
         let mut message = match self.rng.below(40) {
-            0 => made::message("m1", "an id that was used"),
+            0 => {
+                let id = self.old_id();
+                made::message(id.as_str(), "an id that was used")
+            }
             _ => {
                 let id = self.fresh_id();
                 made::message(id.as_str(), id.as_str())
@@ -245,7 +248,7 @@ fn kind_of(wait: &Wait) -> usize {
         Wait::Prepare { .. } => 7,
         Wait::Body { .. } => 8,
         Wait::Stop => 9,
-        Wait::Limit => 10,
+        Wait::Limit { .. } => 10,
         Wait::Clock { .. } => 11,
     }
 }

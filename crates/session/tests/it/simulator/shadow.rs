@@ -41,6 +41,15 @@ pub(crate) struct Shadow {
     pub(crate) starts: HashMap<Key, u64>,
     pub(crate) results: HashMap<Key, String>,
     pub(crate) last_end: Option<TurnEndReason>,
+    pub(crate) allowed: Allowed,
+}
+
+/// What the limits of the open turn allow, with what was granted on top.
+#[derive(Default)]
+pub(crate) struct Allowed {
+    pub(crate) steps_more: u64,
+    pub(crate) calls_more: u64,
+    pub(crate) calls: HashSet<Key>,
 }
 
 impl Shadow {
@@ -56,6 +65,7 @@ impl Shadow {
                 self.cancel = None;
                 self.limit_stop = false;
                 self.latched.clear();
+                self.allowed = Allowed::default();
             }
             Payload::TurnEnd(p) => {
                 self.turn_open = false;

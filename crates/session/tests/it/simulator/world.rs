@@ -28,7 +28,7 @@ pub(crate) enum Wait {
     Prepare { key: Key, alone: bool },
     Body { key: Key, stuck: bool, stopped: bool },
     Stop,
-    Limit,
+    Limit { name: String },
     Clock { time: i64 },
 }
 
@@ -95,10 +95,16 @@ impl World {
             shadow: Shadow::default(),
             bodies: HashMap::new(),
             cover: Cover::of_one(),
-            ids: 0,
+            ids: 1,
             answer: None,
             sabotage,
         }
+    }
+
+    /// An id that was probably used before.
+    pub(crate) fn old_id(&mut self) -> MessageId {
+        let number = 1 + self.rng.next() % self.ids;
+        MessageId::new(format!("m{number}"))
     }
 
     pub(crate) fn trouble(&self) -> usize {
@@ -272,9 +278,7 @@ impl World {
             }
             Effect::AskRetry { op, .. } => self.wait(op, Wait::Retry),
             Effect::PrepareTool { op, turn, step, call, alone } => {
-                let bodies = self.waits.values().any(|w| matches!(w, Wait::Body { .. }));
-                must(!(alone && bodies), || "a call is alone beside a body".to_owned())?;
-                self.wait(op, Wait::Prepare { key: (turn, step, call.id.to_string()), alone })
+                self.prepare(op, (turn, step, call.id.to_string()), alone)
             }
             Effect::StartTool { op, turn, step, call } => {
                 let key = (turn, step, call.id.to_string());
@@ -283,7 +287,7 @@ impl World {
                 self.wait(op, Wait::Body { key, stuck, stopped: false })
             }
             Effect::AskStop { op, .. } => self.wait(op, Wait::Stop),
-            Effect::AskLimit { op, .. } => self.wait(op, Wait::Limit),
+            Effect::AskLimit { op, name, .. } => self.wait(op, Wait::Limit { name }),
             Effect::WakeAt { op, time } => self.wait(op, Wait::Clock { time }),
             Effect::StopAttempt { op } => match self.waits.remove(&op) {
                 Some(Wait::Attempt) => Ok(()),
@@ -319,6 +323,17 @@ impl World {
         }
     }
 
+    fn prepare(&mut self, op: Op, key: Key, alone: bool) -> Checked {
+        let bodies = self.waits.values().any(|w| matches!(w, Wait::Body { .. }));
+        must(!(alone && bodies), || "a call is alone beside a body".to_owned())?;
+        let allowed = &mut self.shadow.allowed;
+        allowed.calls.insert(key.clone());
+        let limit = self.limits.tool_calls.map(|limit| limit + allowed.calls_more);
+        let within = limit.is_none_or(|limit| allowed.calls.len() as u64 <= limit);
+        must(within, || format!("call {key:?} is past the limit"))?;
+        self.wait(op, Wait::Prepare { key, alone })
+    }
+
     fn on_disk(&self, seq: u64) -> bool {
         seq < self.durable as u64
     }
@@ -328,6 +343,11 @@ impl World {
         must(event.seq == expected, || format!("event {} follows {expected}", event.seq))?;
         let payload = Payload::read(&event.body).map_err(|e| e.to_string())?;
         self.shadow.see(&event, &payload, cause)?;
+        if let Payload::StepStart(start) = &payload {
+            let more = self.shadow.allowed.steps_more;
+            let within = self.limits.steps.is_none_or(|limit| start.step <= limit + more);
+            must(within, || format!("step {} is past the limit", start.step))?;
+        }
         if let Payload::TurnEnd(end) = &payload {
             self.cover.count(&format!("end {}", end.reason.word()));
         }

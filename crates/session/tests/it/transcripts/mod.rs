@@ -5,13 +5,14 @@ mod answers;
 mod ends;
 mod input;
 mod line;
+mod moments;
 mod scheduling;
 mod stage;
 mod stopping;
 
 use reins_session::Limits;
 
-use stage::Stage;
+pub(crate) use stage::Stage;
 
 /// Plays `script` and compares what was written, ignoring indentation. `limits` is
 /// `NAME: VALUE, …`.

@@ -39,6 +39,15 @@ pub(crate) struct Stage {
 
 impl Stage {
     pub(crate) fn play(limits: Limits, script: &str) -> String {
+        Self::run(limits, script).out.join("\n")
+    }
+
+    /// The events that a script leads to.
+    pub(crate) fn log(script: &str) -> Vec<Arc<Event>> {
+        Self::run(Limits::default(), script).log
+    }
+
+    fn run(limits: Limits, script: &str) -> Self {
         let mut stage = Self {
             core: Core::new(made::empty_fold(), limits),
             limits,
@@ -54,7 +63,7 @@ impl Stage {
         for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
             stage.command(line);
         }
-        stage.out.join("\n")
+        stage
     }
 
     fn command(&mut self, line: &str) {

@@ -105,11 +105,6 @@ fn cancel_while_tools_run() {
         cancel user keep
         done c2 error
         done c1
-        send d go on
-        text x
-        finish stop
-        text y
-        finish stop
         ",
         "
         0 agent/inbox/spliced next-turn +a
@@ -145,32 +140,6 @@ fn cancel_while_tools_run() {
         18 step/end 1
         19 turn/end 1 aborted by User
         20 agent/inbox/spliced next-step +s/20
-        > flush
-        > idle
-        21 agent/inbox/spliced next-turn +d
-        > running
-        22 turn/start 2
-        23 step/start 1
-        24 user/message s/20: The user interrupted the previ -[s/20]
-        25 user/message b: later -[b]
-        26 request/sent Turn #1 7 items
-        > flush
-        > start attempt
-        27 assistant/chunk #1
-        28 assistant/message #1 Stop x <27
-        29 step/end 1
-        30 turn/end 2 completed
-        > flush
-        31 turn/start 3
-        32 step/start 1
-        33 user/message d: go on -[d]
-        34 request/sent Turn #1 9 items
-        > flush
-        > start attempt
-        35 assistant/chunk #1
-        36 assistant/message #1 Stop y <35
-        37 step/end 1
-        38 turn/end 3 completed
         > flush
         > idle
         ",

@@ -1,0 +1,79 @@
+//! Asking somebody, with question and answer in the log.
+
+use reins_kernel::Scope;
+use reins_schema::Draft;
+use reins_session::Refusal;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::chains::{Approval, ApprovalRequest, PreExecute};
+use crate::driver::Command;
+use crate::events::{ApprovalAsked, ApprovalDecided, own_draft};
+use crate::tool::ToolFailure;
+
+/// Lets work outside the driver append events of registered types.
+#[derive(Clone)]
+pub(crate) struct Committer {
+    /// Weak: work in flight must not keep the mailbox open.
+    pub(crate) mailbox: mpsc::WeakSender<Command>,
+}
+
+impl Committer {
+    /// Appends; resolves when the event is committed.
+    pub(crate) async fn commit(&self, draft: Draft) -> Result<u64, Refusal> {
+        let (answer, committed) = oneshot::channel();
+        let gone = || Refusal("the agent has ended".to_owned());
+        let mailbox = self.mailbox.upgrade().ok_or_else(gone)?;
+        mailbox.send(Command::Commit { draft, answer }).await.map_err(|_| gone())?;
+        drop(mailbox);
+        committed.await.map_err(|_| gone())?
+    }
+}
+
+/// Runs the approval chain; only [`Approval::AllowedOnce`] lets the call through.
+pub(crate) async fn ask(
+    scope: &Scope,
+    committer: &Committer,
+    call: PreExecute,
+    reason: String,
+) -> Result<(), ToolFailure> {
+    let id = format!("{}/{}", call.session, call.call_id);
+    let asked = ApprovalAsked {
+        id: id.clone(),
+        tool_name: call.tool.clone(),
+        call_id: call.call_id.clone(),
+        reason: reason.clone(),
+    };
+    commit(committer, ApprovalAsked::TYPE, &asked).await?;
+    let call_id = call.call_id.clone();
+    let request = ApprovalRequest { id: id.clone(), call, reason, scope: scope.clone() };
+    let answer = scope.run(request, |_| Box::pin(async { Approval::Unavailable })).await;
+    let (outcome, refusal) = match answer {
+        Approval::AllowedOnce => ("allowed-once", None),
+        Approval::Rejected { message } if message.is_empty() => {
+            ("rejected", Some("the user denied this call".to_owned()))
+        }
+        Approval::Rejected { message } => {
+            ("rejected", Some(format!("the user denied this call and says: {message}")))
+        }
+        Approval::Cancelled => ("cancelled", Some("the turn was cancelled".to_owned())),
+        Approval::Unavailable => (
+            "unavailable",
+            Some("this call needs an approval and nobody is there to give one".to_owned()),
+        ),
+    };
+    let decided = ApprovalDecided { id, call_id, outcome: outcome.to_owned() };
+    commit(committer, ApprovalDecided::TYPE, &decided).await?;
+    refusal.map_or(Ok(()), |message| Err(ToolFailure::new("DENIED", message)))
+}
+
+async fn commit(
+    committer: &Committer,
+    kind: &str,
+    payload: &impl serde::Serialize,
+) -> Result<(), ToolFailure> {
+    let refused = |problem: String| {
+        ToolFailure::new("DENIED", format!("the question could not be recorded: {problem}"))
+    };
+    let draft = own_draft(kind, payload).map_err(|e| refused(e.to_string()))?;
+    committer.commit(draft).await.map(|_| ()).map_err(|e| refused(e.0))
+}

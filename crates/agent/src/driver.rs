@@ -1,0 +1,252 @@
+//! The driver: performs what the pure core asks for and feeds the answers back. It decides
+//! nothing about order; every wait of the loop is an effect with an answer.
+
+mod effects;
+mod request;
+mod work;
+
+use std::collections::{HashMap, VecDeque};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use reins_kernel::Scope;
+use reins_schema::{
+    CallConfig, CallId, CancelCause, Draft, InboxTarget, Message, MessageId, RequestHeader,
+    SessionId,
+};
+use reins_session::{Core, Input, Op, QueueEdit, Refusal, Status};
+use reins_store::Log;
+use reins_world::{CancelToken, Clock};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::{AbortHandle, JoinSet};
+
+use crate::observations::Observations;
+use crate::pipeline::{ReadyCall, ToolSet};
+use crate::prompt::SectionText;
+use crate::provider::{Provider, Rendered, Renderer};
+
+/// What a front end, or work in flight, asks of an agent.
+pub(crate) enum Command {
+    /// New input.
+    Send {
+        message: Message,
+        target: InboxTarget,
+        wake: bool,
+        answer: oneshot::Sender<Result<u64, Refusal>>,
+    },
+    /// A change of waiting input.
+    Edit { edit: QueueEdit, answer: oneshot::Sender<Result<(), Refusal>> },
+    /// Stop what runs.
+    Cancel { cause: CancelCause, keep_inbox: bool },
+    /// An event of a registered type.
+    Commit { draft: Draft, answer: oneshot::Sender<Result<u64, Refusal>> },
+    /// The model for the next request.
+    Model { seed: CallConfig },
+    /// Cancel, wait until everything is still, and end.
+    Close,
+}
+
+/// What a finished piece of work brings back.
+pub(crate) enum Done {
+    /// An answer for the core.
+    Input(Input),
+    /// A prepared call, with what its body needs.
+    Prepared { input: Input, call_id: CallId, ready: Option<ReadyCall> },
+    /// An assembled prompt.
+    Assembled { input: Input, sections: Vec<SectionText> },
+    /// A resolved request.
+    Configured { input: Input, plan: Option<Plan> },
+}
+
+/// What an attempt needs besides its bytes.
+pub(crate) struct Plan {
+    pub(crate) provider: Arc<dyn Provider>,
+    pub(crate) cause: Option<String>,
+}
+
+/// Limits of the driver itself, from the row `agent-loop`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DriverLimits {
+    pub(crate) grace: Duration,
+    pub(crate) max_result_bytes: usize,
+}
+
+/// What the driver is given; nothing of it changes during its life.
+pub(crate) struct Environment {
+    pub(crate) scope: Scope,
+    pub(crate) session: SessionId,
+    pub(crate) cwd: PathBuf,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) limits: DriverLimits,
+}
+
+pub(crate) struct Driver {
+    pub(crate) env: Environment,
+    pub(crate) core: Core,
+    pub(crate) log: Log,
+    pub(crate) mailbox: mpsc::Receiver<Command>,
+    /// Weak, so that the mailbox closes with its last outside owner.
+    pub(crate) mailbox_in: mpsc::WeakSender<Command>,
+    pub(crate) done: mpsc::Receiver<Done>,
+    pub(crate) done_in: mpsc::Sender<Done>,
+    pub(crate) inputs: mpsc::Receiver<Input>,
+    pub(crate) inputs_in: mpsc::Sender<Input>,
+    pub(crate) status: watch::Sender<Status>,
+    pub(crate) work: JoinSet<()>,
+    pub(crate) running: HashMap<Op, AbortHandle>,
+    pub(crate) bodies: HashMap<Op, CancelToken>,
+    pub(crate) ready: HashMap<CallId, ReadyCall>,
+    /// Answers that were known at once.
+    pub(crate) now: VecDeque<Input>,
+    pub(crate) waiting: Waiting,
+    pub(crate) turn: TurnState,
+    pub(crate) observations: Observations,
+    pub(crate) next_ticket: u64,
+    pub(crate) closing: bool,
+}
+
+/// Answers that front ends and work in flight are waiting for.
+#[derive(Default)]
+pub(crate) struct Waiting {
+    pub(crate) sends: HashMap<MessageId, oneshot::Sender<Result<u64, Refusal>>>,
+    pub(crate) edit: Option<oneshot::Sender<Result<(), Refusal>>>,
+    pub(crate) commits: HashMap<u64, oneshot::Sender<Result<u64, Refusal>>>,
+}
+
+/// What lives from one request to the next.
+#[derive(Default)]
+pub(crate) struct TurnState {
+    pub(crate) seed: CallConfig,
+    pub(crate) tools: ToolSet,
+    pub(crate) sections: Vec<SectionText>,
+    pub(crate) previous_sections: Vec<SectionText>,
+    pub(crate) last_facts: Option<String>,
+    pub(crate) renderer: Option<(String, Box<dyn Renderer>)>,
+    pub(crate) rendered: Option<Rendered>,
+    pub(crate) plan: Option<Plan>,
+}
+
+impl Driver {
+    /// Runs until closed. The store's log is closed at the end.
+    pub(crate) async fn run(mut self, opened: Input) {
+        self.feed(opened).await;
+        loop {
+            if self.closing && self.is_still() {
+                break;
+            }
+            tokio::select! {
+                // Answers first: a flood of commands must not starve the work they wait for.
+                biased;
+                Some(input) = self.inputs.recv() => self.feed(input).await,
+                Some(done) = self.done.recv() => self.take(done).await,
+                Some(_) = self.work.join_next(), if !self.work.is_empty() => {}
+                command = self.mailbox.recv(), if !self.closing => match command {
+                    Some(command) => self.obey(command).await,
+                    None => self.close().await,
+                },
+            }
+        }
+        self.work.shutdown().await;
+        // The log keeps its own first error; `Agent::store_failure` shows it.
+        drop(self.log.close().await);
+    }
+
+    fn is_still(&self) -> bool {
+        matches!(self.core.status(), Status::Idle | Status::Dead) && self.bodies.is_empty()
+    }
+
+    async fn obey(&mut self, command: Command) {
+        match command {
+            Command::Send { message, target, wake, answer } => {
+                self.waiting.sends.insert(message.id.clone(), answer);
+                self.feed(Input::Send { message, target, wake }).await;
+            }
+            Command::Edit { edit, answer } => {
+                self.waiting.edit = Some(answer);
+                self.feed(Input::EditQueue(edit)).await;
+            }
+            Command::Cancel { cause, keep_inbox } => {
+                self.feed(Input::Cancel { cause, keep_inbox }).await;
+            }
+            Command::Commit { draft, answer } => {
+                let ticket = self.next_ticket;
+                self.next_ticket += 1;
+                self.waiting.commits.insert(ticket, answer);
+                self.feed(Input::Commit { ticket, draft }).await;
+            }
+            Command::Model { seed } => self.turn.seed = seed,
+            Command::Close => self.close().await,
+        }
+    }
+
+    async fn close(&mut self) {
+        self.closing = true;
+        self.mailbox.close();
+        self.feed(Input::Cancel { cause: CancelCause::Disposed, keep_inbox: true }).await;
+    }
+
+    async fn take(&mut self, done: Done) {
+        let input = match done {
+            Done::Input(input) => input,
+            Done::Prepared { input, call_id, ready } => {
+                if let Some(ready) = ready {
+                    self.ready.insert(call_id, ready);
+                }
+                input
+            }
+            Done::Assembled { input, sections } => {
+                self.turn.previous_sections = std::mem::replace(&mut self.turn.sections, sections);
+                input
+            }
+            Done::Configured { input, plan } => {
+                self.turn.plan = plan;
+                input
+            }
+        };
+        self.feed(input).await;
+    }
+
+    /// One step of the core and everything it asks for, until nothing is known at once.
+    async fn feed(&mut self, input: Input) {
+        self.now.push_back(input);
+        while let Some(input) = self.now.pop_front() {
+            self.step(input).await;
+        }
+    }
+
+    async fn step(&mut self, input: Input) {
+        if let Some(op) = answered_op(&input) {
+            drop(self.running.remove(&op));
+            drop(self.bodies.remove(&op));
+        }
+        for effect in self.core.step(self.env.clock.now_ms(), input) {
+            if let Err(message) = self.perform(effect).await {
+                self.now.push_front(Input::StoreFailed { message });
+            }
+        }
+    }
+
+    pub(crate) fn last_header(&self) -> Option<&RequestHeader> {
+        self.core.fold().request_header()
+    }
+}
+
+/// The op whose work is over when this input arrives.
+fn answered_op(input: &Input) -> Option<Op> {
+    match input {
+        Input::Assembled { op, .. }
+        | Input::PreStepDecided { op, .. }
+        | Input::ConfigDecided { op, .. }
+        | Input::Rendered { op, .. }
+        | Input::Flushed { op, .. }
+        | Input::AttemptEnded { op, .. }
+        | Input::RetryDecided { op, .. }
+        | Input::ToolPrepared { op, .. }
+        | Input::ToolFinished { op, .. }
+        | Input::StopDecided { op }
+        | Input::LimitAnswered { op, .. }
+        | Input::Woke { op } => Some(*op),
+        _ => None,
+    }
+}

@@ -1,0 +1,160 @@
+//! A live agent as its owner sees it.
+
+use std::sync::Arc;
+
+use reins_kernel::{Registration, Scope};
+use reins_schema::{CallConfig, CancelCause, Draft, InboxTarget, Message, SessionId};
+use reins_session::{QueueEdit, Refusal, Status};
+use reins_store::{Log, StoreError, Subscription};
+use tokio::sync::{Mutex, mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
+
+use crate::driver::Command;
+
+/// A live agent. Clones share it; whoever calls [`Agent::close`] ends it for all.
+#[derive(Clone)]
+pub struct Agent {
+    shared: Arc<Shared>,
+}
+
+pub(crate) struct Shared {
+    pub(crate) session: SessionId,
+    pub(crate) scope: Scope,
+    pub(crate) mailbox: mpsc::Sender<Command>,
+    pub(crate) status: watch::Receiver<Status>,
+    pub(crate) log: Log,
+    pub(crate) task: Mutex<Option<JoinHandle<()>>>,
+    /// What the owner registered for this agent; undone when the last clone is gone.
+    #[expect(dead_code, reason = "held for its drop")]
+    pub(crate) registrations: Vec<Registration>,
+}
+
+impl Agent {
+    pub(crate) fn new(shared: Shared) -> Self {
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// The session that it drives.
+    pub fn session(&self) -> &SessionId {
+        &self.shared.session
+    }
+
+    /// Its scope: what is registered here is seen by this agent only.
+    pub fn scope(&self) -> &Scope {
+        &self.shared.scope
+    }
+
+    /// Puts a message into the inbox. Resolves when the insertion is on disk; from then on no
+    /// crash loses it.
+    ///
+    /// # Errors
+    /// The core's refusal (id used before, inbox full, session read-only), or a full disk.
+    pub async fn send(
+        &self,
+        message: Message,
+        target: InboxTarget,
+        wake: bool,
+    ) -> Result<u64, Refusal> {
+        let (answer, accepted) = oneshot::channel();
+        self.command(Command::Send { message, target, wake, answer }).await?;
+        let seq = accepted.await.map_err(|_| ended())??;
+        self.shared.log.flush().await.map_err(|e| Refusal(e.to_string()))?;
+        Ok(seq)
+    }
+
+    /// A new prompt: its own turn, after those that wait.
+    ///
+    /// # Errors
+    /// As [`Agent::send`].
+    pub async fn followup(&self, message: Message) -> Result<u64, Refusal> {
+        self.send(message, InboxTarget::NextTurn, true).await
+    }
+
+    /// Joins the next step of the running turn, or starts one.
+    ///
+    /// # Errors
+    /// As [`Agent::send`].
+    pub async fn steer(&self, message: Message) -> Result<u64, Refusal> {
+        self.send(message, InboxTarget::NextStep, true).await
+    }
+
+    /// Joins the next step whenever there is one; starts nothing.
+    ///
+    /// # Errors
+    /// As [`Agent::send`].
+    pub async fn inject(&self, message: Message) -> Result<u64, Refusal> {
+        self.send(message, InboxTarget::NextStep, false).await
+    }
+
+    /// Changes waiting input.
+    ///
+    /// # Errors
+    /// The message is not waiting, or was claimed already.
+    pub async fn edit(&self, edit: QueueEdit) -> Result<(), Refusal> {
+        let (answer, edited) = oneshot::channel();
+        self.command(Command::Edit { edit, answer }).await?;
+        edited.await.map_err(|_| ended())?
+    }
+
+    /// Cancels what runs; returns at once. Watch [`Agent::status`] for the end.
+    pub async fn cancel(&self, cause: CancelCause, keep_inbox: bool) {
+        // An agent that has ended has nothing to cancel.
+        drop(self.command(Command::Cancel { cause, keep_inbox }).await);
+    }
+
+    /// Appends an event of a registered type.
+    ///
+    /// # Errors
+    /// The type is not registered, or the core refuses it.
+    pub async fn commit(&self, draft: Draft) -> Result<u64, Refusal> {
+        let (answer, committed) = oneshot::channel();
+        self.command(Command::Commit { draft, answer }).await?;
+        committed.await.map_err(|_| ended())?
+    }
+
+    /// The call configuration from the next request on.
+    pub async fn use_model(&self, seed: CallConfig) {
+        drop(self.command(Command::Model { seed }).await);
+    }
+
+    /// Idle, running, cancelling or dead.
+    pub fn status(&self) -> watch::Receiver<Status> {
+        self.shared.status.clone()
+    }
+
+    /// Committed events from this number on, without gap or double.
+    pub fn events(&self, from: u64) -> Subscription {
+        self.shared.log.subscribe(from)
+    }
+
+    /// The number that the next event will have.
+    pub fn next_seq(&self) -> u64 {
+        self.shared.log.next_seq()
+    }
+
+    /// The first write error of the log, if there was one.
+    pub fn store_failure(&self) -> Option<StoreError> {
+        self.shared.log.failed()
+    }
+
+    /// Cancels, waits until all its work is still and the log is on disk, and ends it.
+    pub async fn close(&self) {
+        drop(self.command(Command::Close).await);
+        let task = self.shared.task.lock().await.take();
+        if let Some(task) = task
+            && let Err(end) = task.await
+            && let Ok(panic) = end.try_into_panic()
+        {
+            // The spine must not fail silently: pass our own bug on to the owner.
+            std::panic::resume_unwind(panic);
+        }
+    }
+
+    async fn command(&self, command: Command) -> Result<(), Refusal> {
+        self.shared.mailbox.send(command).await.map_err(|_| ended())
+    }
+}
+
+fn ended() -> Refusal {
+    Refusal("the agent has ended".to_owned())
+}

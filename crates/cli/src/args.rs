@@ -1,0 +1,172 @@
+//! What may be typed.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Lets a language model work in your files, with a log of everything it does.
+#[derive(Debug, Parser)]
+#[command(name = "reins", version, disable_help_subcommand = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Give the agent a prompt and wait for the answer.
+    Run(RunArgs),
+    /// Show what Reins does: a scripted model, real tools, a real log. Needs no key.
+    Demo(DemoArgs),
+    /// Look at sessions.
+    #[command(subcommand)]
+    Session(SessionCommand),
+    /// Look at the configuration.
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Say where something comes from.
+    #[command(subcommand)]
+    Explain(ExplainCommand),
+    /// Serve a file of answers as a model, for tries and tests without a key.
+    ScriptedModel(ScriptedArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ComposeArgs {
+    /// The stack of layers to run with.
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    pub(crate) profile: String,
+    /// A file of rows on top of all others; may be given several times.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) patch: Vec<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// The model, as provider/model.
+    #[arg(short, long, value_name = "PROVIDER/MODEL")]
+    pub(crate) model: Option<String>,
+    /// What standard output gets.
+    #[arg(long, value_enum, default_value = "text")]
+    pub(crate) output: Output,
+    /// Continue this session.
+    #[arg(long, value_name = "ID", conflicts_with = "continue_newest")]
+    pub(crate) session: Option<String>,
+    /// Continue the session of this directory that was used last.
+    #[arg(long = "continue")]
+    pub(crate) continue_newest: bool,
+    /// The directory to work in; the current one if not given.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) cwd: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) compose: ComposeArgs,
+    /// End the turn after this many model answers.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) max_steps: Option<u64>,
+    /// End the turn after this time, for example 90s or 10m.
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub(crate) max_time: Option<Duration>,
+    /// The prompt; `-` reads it from standard input. Piped input is added to it.
+    #[arg(value_name = "PROMPT")]
+    pub(crate) prompt: Vec<OsString>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Output {
+    /// The answer; on a terminal with progress.
+    Text,
+    /// One JSON object.
+    Json,
+    /// Every event as a line, then the result as a line.
+    StreamJson,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// Also append every request body that the scripted model got to this file, a JSON string a line.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) record: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SessionCommand {
+    /// All sessions, the last used first.
+    List {
+        #[command(flatten)]
+        compose: ComposeArgs,
+    },
+    /// What happened in a session.
+    Show {
+        /// The session's id.
+        id: String,
+        #[command(flatten)]
+        compose: ComposeArgs,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// All rows in force, with the layers they come from.
+    Dump(ComposeArgs),
+    /// Check the configuration and say what is wrong.
+    Check(ComposeArgs),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ExplainCommand {
+    /// Where a tool comes from, what runs around it, and what the model is told.
+    Tool {
+        /// The tool's name.
+        name: String,
+        #[command(flatten)]
+        compose: ComposeArgs,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ScriptedArgs {
+    /// The file of answers; see docs/scripted-model.md.
+    pub(crate) file: PathBuf,
+    /// The port on 127.0.0.1; 0 = any free one.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) port: u16,
+}
+
+/// `90s`, `10m`, `2h`, `500ms`.
+fn parse_time(text: &str) -> Result<Duration, String> {
+    let wanted = || "expected a number with a unit: 500ms, 90s, 10m or 2h".to_owned();
+    let digits = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(wanted)?;
+    let number: u64 = text[..digits].parse().map_err(|_| wanted())?;
+    let unit_ms: u64 = match &text[digits..] {
+        "ms" => 1,
+        "s" => 1000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        _ => return Err(wanted()),
+    };
+    let ms = number.checked_mul(unit_ms).filter(|ms| *ms > 0).ok_or_else(wanted)?;
+    Ok(Duration::from_millis(ms))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_need_a_number_and_a_unit() {
+        assert_eq!(parse_time("90s"), Ok(Duration::from_secs(90)));
+        assert_eq!(parse_time("10m"), Ok(Duration::from_secs(600)));
+        assert_eq!(parse_time("250ms"), Ok(Duration::from_millis(250)));
+        for wrong in ["", "90", "s", "0s", "-1s", "1.5m", "10 m", "99999999999999999999s"] {
+            assert!(parse_time(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+    }
+}

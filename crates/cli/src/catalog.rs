@@ -1,0 +1,19 @@
+//! Every plugin that this binary holds. One line for each crate.
+
+use reins_kernel::{Catalog, PluginDef};
+
+use crate::exit::CliError;
+
+pub(crate) fn catalog() -> Result<Catalog, CliError> {
+    let plugins: Vec<PluginDef> = [
+        reins_world::PLUGINS,
+        &[reins_store::PLUGIN],
+        &[reins_agent::PLUGIN],
+        reins_providers::PLUGINS,
+        reins_tools::PLUGINS,
+        reins_features::PLUGINS,
+        &[reins_host::PLUGIN],
+    ]
+    .concat();
+    Catalog::new(&plugins).map_err(|e| CliError::internal(e.to_string()))
+}

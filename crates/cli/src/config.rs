@@ -1,0 +1,26 @@
+//! `reins config`
+
+use crate::args::ConfigCommand;
+use crate::catalog::catalog;
+use crate::exit::{self, CliError};
+use crate::start::{Start, row_errors};
+use crate::terminal;
+
+pub(crate) fn config(start: &Start, command: &ConfigCommand) -> Result<u8, CliError> {
+    let (ConfigCommand::Dump(args) | ConfigCommand::Check(args)) = command;
+    let composition = start.compose(args, None)?;
+    for warning in &composition.warnings {
+        terminal::note(&format!("warning: {warning}"));
+    }
+    let text = match command {
+        ConfigCommand::Dump(_) => composition.dump(),
+        ConfigCommand::Check(_) => {
+            let root = start.root()?;
+            composition.check(&catalog()?, &root).map_err(|errors| row_errors(&errors))?;
+            let enabled = composition.rows.iter().filter(|row| !row.disabled).count();
+            format!("{enabled} rows are fine\n")
+        }
+    };
+    terminal::print(&text).map_err(|e| CliError::internal(format!("standard output: {e}")))?;
+    Ok(exit::COMPLETED)
+}

@@ -1,0 +1,68 @@
+//! The layers of a profile: bundles in the binary, then the user's files.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use reins_kernel::{Layer, MAX_LAYER_BYTES};
+
+use crate::exit::CliError;
+
+/// Bundles that are part of the binary.
+const BUNDLES: [(&str, &str); 1] = [("base", include_str!("../bundles/base.toml"))];
+
+/// Profiles that are part of the binary: name and bundles.
+const PROFILES: [(&str, &[&str]); 1] = [("default", &["base"])];
+
+/// All layers in the order in which they apply.
+pub(crate) fn layers(
+    profile: &str,
+    home: &Path,
+    patches: &[PathBuf],
+) -> Result<Vec<Layer>, CliError> {
+    let mut layers = bundles(profile)?;
+    let settings = home.join("settings.toml");
+    match read_layer(&settings) {
+        Ok(text) => {
+            layers.push(Layer { name: "home settings".to_owned(), file: Some(settings), text });
+        }
+        // The home itself may be missing or unusable; the store says so in its own words.
+        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
+        Err(e) => return Err(unreadable(&settings, &e)),
+    }
+    for patch in patches {
+        let text = read_layer(patch).map_err(|e| unreadable(patch, &e))?;
+        let name = format!("patch {}", patch.display());
+        layers.push(Layer { name, file: Some(patch.clone()), text });
+    }
+    Ok(layers)
+}
+
+fn bundles(profile: &str) -> Result<Vec<Layer>, CliError> {
+    let (_, names) = PROFILES.iter().find(|(name, _)| *name == profile).ok_or_else(|| {
+        let known: Vec<&str> = PROFILES.iter().map(|(name, _)| *name).collect();
+        CliError::config(format!(
+            "there is no profile `{profile}`; known are: {}",
+            known.join(", ")
+        ))
+    })?;
+    let chosen = BUNDLES.iter().filter(|(name, _)| names.contains(name));
+    let layers = chosen.map(|(name, text)| Layer {
+        name: format!("bundle {name}"),
+        file: None,
+        text: (*text).to_owned(),
+    });
+    Ok(layers.collect())
+}
+
+fn read_layer(path: &Path) -> std::io::Result<String> {
+    use std::io::Read;
+    let limit = MAX_LAYER_BYTES as u64 + 1;
+    let mut text = String::new();
+    std::fs::File::open(path)?.take(limit).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> CliError {
+    CliError::config(format!("{}: {error}", path.display()))
+        .with_hint("correct or remove the file, or leave the option out")
+}

@@ -1,0 +1,204 @@
+//! What a run leaves on standard output: text, one JSON object, or lines of JSON.
+
+use std::time::Duration;
+
+use reins_host::{Denied, RunEnd, RunOutcome};
+use reins_schema::{Event, SessionId, TurnEndReason, Usage};
+use serde::Serialize;
+
+use crate::args::Output;
+use crate::exit::{self, CliError};
+use crate::terminal;
+
+/// A finished run.
+pub(super) struct Report<'a> {
+    pub(super) session: &'a SessionId,
+    pub(super) outcome: &'a RunOutcome,
+    pub(super) elapsed: Duration,
+}
+
+/// The object of `--output json`. All keys are always there.
+#[derive(Serialize)]
+struct Object<'a> {
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    kind: Option<&'static str>,
+    schema: &'static str,
+    session: Option<&'a str>,
+    turn: Option<u64>,
+    reason: &'a str,
+    text: &'a str,
+    usage: UsageObject,
+    steps: u64,
+    tool_calls: u64,
+    denied: &'a [Denied],
+    duration_ms: u64,
+    error: Option<ErrorObject<'a>>,
+}
+
+#[derive(Serialize)]
+struct UsageObject {
+    input_tokens: u64,
+    output_tokens: u64,
+    cache_read_tokens: u64,
+    cache_write_tokens: u64,
+    reasoning_tokens: u64,
+}
+
+#[derive(Serialize)]
+struct ErrorObject<'a> {
+    code: &'a str,
+    message: &'a str,
+    hint: Option<&'a str>,
+}
+
+const SCHEMA: &str = "reins.run/1";
+
+/// Reports an error before there was a turn, and returns its exit code.
+pub(crate) fn early(output: Output, error: &CliError, elapsed: Duration) -> u8 {
+    terminal::note(&format!("reins: {error}"));
+    if output == Output::Text {
+        return error.exit;
+    }
+    let object = Object {
+        kind: (output == Output::StreamJson).then_some("result"),
+        schema: SCHEMA,
+        session: None,
+        turn: None,
+        reason: "error",
+        text: "",
+        usage: usage(Usage::default()),
+        steps: 0,
+        tool_calls: 0,
+        denied: &[],
+        duration_ms: millis(elapsed),
+        error: Some(ErrorObject {
+            code: &error.code,
+            message: &error.message,
+            hint: error.hint.as_deref(),
+        }),
+    };
+    match print_object(&object) {
+        Ok(()) => error.exit,
+        Err(problem) => {
+            terminal::note(&format!("reins: {problem}"));
+            exit::INTERNAL
+        }
+    }
+}
+
+/// Reports a run.
+pub(super) fn end(output: Output, report: &Report<'_>, code: u8) -> Result<(), CliError> {
+    let outcome = report.outcome;
+    let error = (code != exit::COMPLETED).then(|| explain(outcome, code));
+    match output {
+        Output::Text => {
+            if !terminal::is_interactive() && !outcome.text.is_empty() {
+                let text = outcome.text.trim_end_matches('\n');
+                terminal::print(&format!("{text}\n")).map_err(stdout_error)?;
+            }
+        }
+        Output::Json | Output::StreamJson => print_object(&Object {
+            kind: (output == Output::StreamJson).then_some("result"),
+            schema: SCHEMA,
+            session: Some(report.session.as_str()),
+            turn: outcome.turn,
+            reason: reason(&outcome.end),
+            text: &outcome.text,
+            usage: usage(outcome.usage),
+            steps: outcome.steps,
+            tool_calls: outcome.tool_calls,
+            denied: &outcome.denied,
+            duration_ms: millis(report.elapsed),
+            error: error.as_ref().map(|error| ErrorObject {
+                code: &error.code,
+                message: &error.message,
+                hint: error.hint.as_deref(),
+            }),
+        })?,
+    }
+    if let Some(error) = error {
+        terminal::note(&format!("reins: {error}"));
+    }
+    if terminal::is_interactive() {
+        terminal::note(&format!(
+            "session {} · go on with: reins run --session {} \"…\"",
+            report.session, report.session
+        ));
+    }
+    Ok(())
+}
+
+/// One committed event as a line, exactly as it stands in the log.
+pub(super) fn event_line(event: &Event) {
+    match event.encode() {
+        Ok((line, _)) => {
+            if let Err(e) = terminal::print(&String::from_utf8_lossy(&line)) {
+                terminal::note(&format!("reins: {}", stdout_error(e)));
+            }
+        }
+        Err(e) => terminal::note(&format!("reins: event {} cannot be shown: {e}", event.seq)),
+    }
+}
+
+fn reason(end: &RunEnd) -> &'static str {
+    match end {
+        RunEnd::Turn(reason) => reason.word(),
+        RunEnd::Removed => "removed",
+        RunEnd::Refused(_) | RunEnd::StoreFailed(_) => "error",
+    }
+}
+
+/// Why the exit code is not 0.
+fn explain(outcome: &RunOutcome, code: u8) -> CliError {
+    if let Some(failure) = outcome.end.failure() {
+        return CliError::new(code, failure.code.as_str(), failure.message);
+    }
+    match &outcome.end {
+        RunEnd::Turn(TurnEndReason::Blocked { reason }) => {
+            CliError::new(code, "BLOCKED", format!("the prompt was rejected: {reason}"))
+        }
+        RunEnd::Turn(TurnEndReason::MaxTokens) => CliError::new(
+            code,
+            "MAX_TOKENS",
+            "the answer was cut at the model's output limit twice",
+        )
+        .with_hint("ask for smaller steps"),
+        RunEnd::Turn(TurnEndReason::Limit { name }) => {
+            CliError::new(code, "LIMIT", format!("the limit `{name}` was reached"))
+                .with_hint("continue the session, with a higher limit if need be")
+        }
+        RunEnd::Turn(TurnEndReason::Completed) => {
+            let calls: Vec<&str> =
+                outcome.denied.iter().filter(|d| d.unanswered).map(|d| d.tool.as_str()).collect();
+            let calls = calls.join(", ");
+            CliError::new(code, "DENIED", format!("nobody could be asked to allow: {calls}"))
+        }
+        RunEnd::Removed => CliError::new(code, "REMOVED", "the prompt was taken out of the queue"),
+        _ if code == exit::TERMINATED => CliError::new(code, "TERMINATED", "asked to end"),
+        _ => CliError::new(code, "INTERRUPTED", "interrupted")
+            .with_hint("what happened so far is in the session; go on with `reins run --continue`"),
+    }
+}
+
+fn usage(usage: Usage) -> UsageObject {
+    UsageObject {
+        input_tokens: usage.input_tokens,
+        output_tokens: usage.output_tokens,
+        cache_read_tokens: usage.cache_read_tokens,
+        cache_write_tokens: usage.cache_write_tokens,
+        reasoning_tokens: usage.reasoning_tokens,
+    }
+}
+
+fn millis(elapsed: Duration) -> u64 {
+    u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn print_object(object: &Object<'_>) -> Result<(), CliError> {
+    let text = serde_json::to_string(object).map_err(|e| CliError::internal(e.to_string()))?;
+    terminal::print(&format!("{text}\n")).map_err(stdout_error)
+}
+
+fn stdout_error(error: std::io::Error) -> CliError {
+    CliError::internal(format!("standard output: {error}"))
+}

@@ -1,0 +1,83 @@
+//! The prompt: arguments, piped input, or both.
+
+use std::ffi::OsString;
+use std::io::{IsTerminal, Read};
+use std::os::unix::fs::FileTypeExt;
+use std::time::Duration;
+
+use crate::exit::CliError;
+use crate::terminal;
+
+/// More piped input than that is refused, in bytes.
+const MAX_INPUT_BYTES: u64 = 16 * 1024 * 1024;
+/// After this long without an end of the input, the user is told what is awaited.
+const HINT_AFTER: Duration = Duration::from_secs(3);
+
+/// Joins arguments and piped input.
+pub(super) async fn read(words: &[OsString]) -> Result<String, CliError> {
+    let mut texts = Vec::new();
+    for word in words {
+        let text = word.to_str().ok_or_else(|| {
+            let shown = word.to_string_lossy();
+            CliError::usage(format!("the prompt `{shown}` is not UTF-8"))
+                .with_hint("pass the text through a file or pipe in UTF-8")
+        })?;
+        texts.push(text);
+    }
+    let from_input = texts == ["-"];
+    let argument = if from_input { String::new() } else { texts.join(" ") };
+    let input = if from_input || brings_input()? { read_input().await? } else { String::new() };
+    let prompt = match (argument.trim().is_empty(), input.trim().is_empty()) {
+        (true, true) => {
+            return Err(CliError::usage("the prompt is empty")
+                .with_hint("reins run \"what to do\", or pipe text into `reins run -`"));
+        }
+        (false, true) => argument,
+        (true, false) => input,
+        (false, false) => format!("{argument}\n\n{input}"),
+    };
+    Ok(prompt)
+}
+
+/// Whether standard input is a pipe, socket or file, as opposed to a terminal or `/dev/null`.
+fn brings_input() -> Result<bool, CliError> {
+    let stdin = std::io::stdin();
+    if stdin.is_terminal() {
+        return Ok(false);
+    }
+    let Ok(kind) = std::fs::metadata("/dev/stdin").map(|found| found.file_type()) else {
+        // Closed.
+        return Ok(false);
+    };
+    Ok(kind.is_fifo() || kind.is_socket() || kind.is_file())
+}
+
+async fn read_input() -> Result<String, CliError> {
+    let reading = tokio::task::spawn_blocking(|| {
+        let mut bytes = Vec::new();
+        let read = std::io::stdin().lock().take(MAX_INPUT_BYTES + 1).read_to_end(&mut bytes);
+        read.map(|_| bytes)
+    });
+    tokio::pin!(reading);
+    let done = tokio::select! {
+        done = &mut reading => done,
+        () = tokio::time::sleep(HINT_AFTER) => {
+            terminal::note("reins: waiting for the end of standard input (`</dev/null` for none)");
+            reading.await
+        }
+    };
+    let bytes = done
+        .map_err(|e| CliError::internal(e.to_string()))?
+        .map_err(|e| CliError::usage(format!("standard input: {e}")))?;
+    if bytes.len() as u64 > MAX_INPUT_BYTES {
+        return Err(CliError::usage(format!(
+            "standard input has more than {MAX_INPUT_BYTES} bytes"
+        ))
+        .with_hint("name the file in the prompt and let the agent read it"));
+    }
+    String::from_utf8(bytes).map_err(|e| {
+        let at = e.utf8_error().valid_up_to();
+        CliError::usage(format!("standard input is not UTF-8 text (byte {at})"))
+            .with_hint("convert it first, for example with iconv")
+    })
+}

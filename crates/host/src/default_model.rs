@@ -1,0 +1,36 @@
+//! The row `default-model`: which model a new session uses when none is asked for.
+
+use std::sync::Arc;
+
+use reins_kernel::{Mount, MountError, Plugin, PluginDef, ServiceKey};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// The service that knows it.
+pub struct DefaultModel(pub String);
+
+struct Row;
+
+/// The plugin of this module.
+pub const PLUGIN: PluginDef = PluginDef::of::<Row>();
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    /// As provider/model.
+    model: String,
+}
+
+impl Plugin for Row {
+    const NAME: &'static str = "default-model";
+    const SUMMARY: &'static str = "Which model a new session uses when none is asked for.";
+    type Config = Config;
+
+    fn provides() -> Vec<ServiceKey> {
+        vec![ServiceKey::of::<DefaultModel>("default model")]
+    }
+
+    fn mount(config: Config, mount: &mut Mount<'_>) -> Result<(), MountError> {
+        mount.provide::<DefaultModel>(Arc::new(DefaultModel(config.model)))
+    }
+}

@@ -1,0 +1,58 @@
+//! The plugin of this dialect: one row, one provider.
+
+use std::sync::Arc;
+
+use reins_agent::Provider;
+use reins_kernel::{Mount, MountError, Plugin, PluginDef, Reload, ServiceKey};
+use reins_world::{Clock, Env, Http};
+
+use super::{ChatProvider, ProviderServices};
+use crate::config::ProviderConfig;
+
+/// For the catalog.
+pub(crate) const PLUGIN: PluginDef = PluginDef::of::<ChatPlugin>();
+
+/// A name that leads to a provider: its id or an alias. Kept as entries of their own, so that no
+/// two rows can claim one name, and so that a name is found with one look.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProviderName {
+    /// The id of the provider, under which its `dyn Provider` entry stands.
+    pub provider: String,
+}
+
+struct ChatPlugin;
+
+impl Plugin for ChatPlugin {
+    const NAME: &'static str = "provider-chat";
+    const SUMMARY: &'static str = "Models behind chat completions: DeepSeek, compatible servers";
+    const RELOAD: Reload = Reload::Live;
+    type Config = ProviderConfig;
+
+    fn needs() -> Vec<ServiceKey> {
+        vec![
+            ServiceKey::of::<dyn Http>("Http"),
+            ServiceKey::of::<dyn Clock>("Clock"),
+            ServiceKey::of::<Env>("Env"),
+        ]
+    }
+
+    fn mount(config: Self::Config, mount: &mut Mount<'_>) -> Result<(), MountError> {
+        let env = mount.need::<Env>()?;
+        let services = ProviderServices {
+            http: mount.need::<dyn Http>()?,
+            clock: mount.need::<dyn Clock>()?,
+            env: Arc::new(move |name| env.get(name)?.to_str().map(str::to_owned)),
+        };
+        let provider = ChatProvider::new(mount.row(), config, services)
+            .map_err(|error| MountError::new(&error).at(error.at()))?;
+        let id = provider.id().to_owned();
+        let taken = |conflict: MountError| {
+            MountError::new(format!("{conflict}; give one of the rows another `id`")).at("id")
+        };
+        for name in std::iter::once(&id).chain(provider.aliases()) {
+            let target = Arc::new(ProviderName { provider: id.clone() });
+            mount.add(name, target).map_err(taken)?;
+        }
+        mount.add::<dyn Provider>(&id, Arc::new(provider))
+    }
+}

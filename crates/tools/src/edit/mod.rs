@@ -1,0 +1,172 @@
+//! `edit`: replaces text in a file. See `find` for how text is found and `splice` for what changes.
+
+mod find;
+mod nearest;
+mod plan;
+mod splice;
+#[cfg(test)]
+mod tests;
+mod view;
+
+use std::sync::Arc;
+
+use reins_agent::{AnyTool, Tool, ToolContext, ToolFailure, ToolReply, ToolSuccess, erase};
+use reins_kernel::{BoxFuture, Mount, MountError, Plugin, PluginDef, Reload, ServiceKey};
+use reins_world::{Expect, FileBytes, Fs, FsError};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::cap::count;
+use crate::diff::unified;
+use crate::failure::of_fs;
+use find::Rule;
+use plan::{Plan, Wanted, check_strings, name_lines, plan};
+
+/// The tool's plugin.
+pub(crate) const PLUGIN: PluginDef = PluginDef::of::<EditPlugin>();
+
+/// Limits of `edit`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct EditConfig {
+    /// Larger files are refused, in bytes.
+    max_file_bytes: u64,
+    /// Bytes of the difference that is kept for people at most.
+    max_diff_bytes: usize,
+}
+
+impl Default for EditConfig {
+    fn default() -> Self {
+        Self { max_file_bytes: 64 << 20, max_diff_bytes: 65_536 }
+    }
+}
+
+struct EditPlugin;
+
+impl Plugin for EditPlugin {
+    const NAME: &'static str = "tool-edit";
+    const SUMMARY: &'static str = "The tool `edit`: replaces text in files.";
+    const RELOAD: Reload = Reload::Live;
+    type Config = EditConfig;
+
+    fn needs() -> Vec<ServiceKey> {
+        vec![ServiceKey::of::<dyn Fs>("fs")]
+    }
+
+    fn mount(config: EditConfig, mount: &mut Mount<'_>) -> Result<(), MountError> {
+        let fs = mount.need::<dyn Fs>()?;
+        mount.add::<dyn AnyTool>(EditTool::NAME, erase(EditTool { fs, config }))
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct EditInput {
+    /// The file: absolute, or relative to the working directory.
+    file_path: String,
+    /// The text to replace, exactly as in the file.
+    old_string: String,
+    /// The text to put in its place; empty to delete.
+    new_string: String,
+    /// Replace every occurrence.
+    #[serde(default)]
+    replace_all: bool,
+}
+
+struct EditTool {
+    fs: Arc<dyn Fs>,
+    config: EditConfig,
+}
+
+impl Tool for EditTool {
+    type Input = EditInput;
+    const NAME: &'static str = "edit";
+
+    fn description(&self) -> String {
+        include_str!("description.md").to_owned()
+    }
+
+    fn run(&self, input: EditInput, ctx: ToolContext) -> BoxFuture<'_, ToolReply> {
+        Box::pin(async move {
+            check_strings(wanted(&input))?;
+            let file = self.observed(&input.file_path, &ctx).await?;
+            let (real, hash) = (file.real.clone(), file.hash);
+            let EditConfig { max_file_bytes, max_diff_bytes } = self.config;
+            let path = input.file_path.clone();
+            // Large files take a while: not on the caller's thread.
+            let work = tokio::task::spawn_blocking(move || {
+                let plan = plan(&input.file_path, &file.bytes, wanted(&input), max_file_bytes)?;
+                let diff = unified(&file.bytes, &plan.bytes, max_diff_bytes);
+                Ok::<_, ToolFailure>((plan, diff))
+            });
+            let (plan, diff) = work.await.map_err(|error| {
+                ToolFailure::new("TOOL_FAILED", format!("comparing the text ended early: {error}"))
+            })??;
+            let text = report(&path, &plan);
+            let meta = json!({
+                "path": real.to_string_lossy(),
+                "replacements": plan.lines.len(),
+                "rule": plan.rule.name(),
+                "firstLine": plan.lines.first(),
+                "diff": diff,
+            });
+            let replaced = self.fs.replace_at(&real, plan.bytes, Expect::Hash(hash)).await;
+            let replaced = replaced.map_err(|error| of_fs(&error))?;
+            ctx.observations.saw(&replaced.real, replaced.hash);
+            Ok(ToolSuccess::text(text).with_meta(&meta))
+        })
+    }
+}
+
+impl EditTool {
+    /// The file, which must be what the session has read.
+    async fn observed(&self, path: &str, ctx: &ToolContext) -> Result<FileBytes, ToolFailure> {
+        let stale = || of_fs(&FsError::Stale { path: path.into() });
+        let file = match self.fs.read(&ctx.cwd, path, self.config.max_file_bytes).await {
+            Ok(file) => file,
+            Err(error) => return Err(self.unreadable(path, ctx, &error).await),
+        };
+        match ctx.observations.seen_content(&file.real) {
+            Some(hash) if hash == file.hash => Ok(file),
+            Some(_) => Err(stale()),
+            None => {
+                let message = format!("`{path}` has not been read; read it first, then edit");
+                Err(ToolFailure::new("FS_NOT_OBSERVED", message))
+            }
+        }
+    }
+
+    async fn unreadable(&self, path: &str, ctx: &ToolContext, error: &FsError) -> ToolFailure {
+        if !matches!(error, FsError::NotFound { .. }) {
+            return of_fs(error);
+        }
+        let place = self.fs.resolve(&ctx.cwd, path).await;
+        let known = place.is_ok_and(|place| ctx.observations.seen_content(&place.real).is_some());
+        let message = if known {
+            format!("`{path}` was deleted since it was read; to create it again use `write`")
+        } else {
+            format!("`{path}` does not exist; check the path with `glob`, or use `write`")
+        };
+        ToolFailure::new(if known { "FS_STALE_VERSION" } else { error.code() }, message)
+    }
+}
+
+fn wanted(input: &EditInput) -> Wanted<'_> {
+    Wanted { old: &input.old_string, new: &input.new_string, all: input.replace_all }
+}
+
+fn report(path: &str, plan: &Plan) -> String {
+    let places = count(plan.lines.len(), "replacement", "replacements");
+    let mut text = format!("Edited `{path}`: {places}, {}.", name_lines(&plan.lines));
+    if plan.rule != Rule::Exact {
+        text.push_str(&format!(
+            " No exact match: found by ignoring differences in {}.",
+            plan.rule.name()
+        ));
+    }
+    if plan.wrote_crlf {
+        text.push_str(" New line ends were written as CRLF, like those of the file.");
+    }
+    text
+}

@@ -1,0 +1,36 @@
+//! `bash` with real processes. Its own `main`, because the process host is this executable again.
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test that is its own runner")]
+
+mod cases;
+mod shell;
+
+use std::process::ExitCode;
+
+use shell::Shell;
+
+fn main() -> ExitCode {
+    if let Some(code) = reins_sandbox::run_if_host_role(std::env::args_os()) {
+        return code;
+    }
+    let absent = ["bash", "setsid", "yes"].into_iter().find(|program| !on_path(program));
+    if let Some(program) = absent {
+        println!("SKIPPED (needs {program})");
+        let must_run = std::env::var_os("CI").is_some_and(|value| value == "true");
+        return if must_run { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        for (name, case) in cases::ALL {
+            let shell = Shell::new().await;
+            case(&shell).await;
+            shell.stop().await;
+            println!("test {name} ... ok");
+        }
+    });
+    ExitCode::SUCCESS
+}
+
+fn on_path(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}

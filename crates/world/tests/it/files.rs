@@ -1,0 +1,22 @@
+//! Files for tests.
+
+use std::io::Write;
+use std::path::Path;
+
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+pub(crate) fn put(path: &Path, content: impl AsRef<[u8]>) {
+    let mut file = std::fs::File::create(path).unwrap();
+    file.write_all(content.as_ref()).unwrap();
+}
+
+pub(crate) fn make_fifo(path: &Path) {
+    mknodat(CWD, path, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+}
+
+/// Says that a test did nothing; on the build server that is a failure.
+#[expect(clippy::print_stdout, reason = "people who run the tests must see it")]
+pub(crate) fn skipped(needs: &str) {
+    println!("SKIPPED (needs {needs})");
+    assert_ne!(std::env::var_os("CI").as_deref(), Some("true".as_ref()), "needs {needs}");
+}
