@@ -85,7 +85,7 @@ pub(crate) enum Output {
 
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
-    /// Also append every request body that the scripted model got to this file, a JSON string a line.
+    /// Also append every request body to this file, each as one line with a JSON string.
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
 }

@@ -38,7 +38,6 @@ impl Signals {
                 };
                 if set.swap(now, Ordering::SeqCst) != 0 {
                     // The supervisor ends all commands when this process is gone.
-                    #[expect(clippy::exit, reason = "the second signal asks for exactly this")]
                     std::process::exit(i32::from(now));
                 }
                 fire.cancel();

@@ -33,8 +33,8 @@ pub(crate) fn is_interactive() -> bool {
 pub(crate) fn shown(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
-        let hidden = matches!(c,
-            '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}');
+        let hidden = matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}')
+            || matches!(c, '\u{2060}'..='\u{2069}' | '\u{feff}');
         if hidden || (c.is_control() && !matches!(c, '\n' | '\t')) {
             shown.extend(c.escape_unicode());
         } else {

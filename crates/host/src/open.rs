@@ -32,10 +32,17 @@ pub enum HostError {
     #[error("{0}")]
     Model(Failure),
     /// No session fits.
-    #[error("there is no session of directory `{}` yet; start one without --continue", .0.display())]
+    #[error(
+        "there is no session of directory `{}` yet; start one without --continue",
+        .0.display()
+    )]
     NoneHere(PathBuf),
     /// The session belongs to another directory than the one asked for.
-    #[error("session {session} belongs to `{}`, not to `{}`; leave --cwd out", is.display(), asked.display())]
+    #[error(
+        "session {session} belongs to `{}`, not to `{}`; leave --cwd out",
+        is.display(),
+        asked.display()
+    )]
     OtherDirectory {
         /// The session.
         session: SessionId,
@@ -45,7 +52,10 @@ pub enum HostError {
         asked: PathBuf,
     },
     /// The session's directory is gone.
-    #[error("the directory `{}` of session {session} does not exist; give another with --cwd", is.display())]
+    #[error(
+        "the directory `{}` of session {session} does not exist; give another with --cwd",
+        is.display()
+    )]
     DirectoryGone {
         /// The session.
         session: SessionId,
@@ -218,8 +228,11 @@ impl Host {
 
     /// Whether both name one directory, also through links.
     async fn same_directory(&self, a: &Path, b: &Path) -> bool {
-        a == b
-            || matches!((self.directory(a).await, self.directory(b).await), (Some(a), Some(b)) if a == b)
+        if a == b {
+            return true;
+        }
+        let real = self.directory(a).await;
+        real.is_some() && real == self.directory(b).await
     }
 
     /// The real path of a directory that exists.

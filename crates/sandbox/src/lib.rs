@@ -8,7 +8,7 @@
 //!
 //! Contract of one command `id`: first `Started` or `SpawnFailed`; then one `Exited` as soon as the
 //! main process ends, though descendants may live on and hold the output open; last `Gone`, when no
-//! descendant is left. `SpawnFailed` and `Gone` are final. A supervisor that was killed by force can
+//! descendant is left. `SpawnFailed` and `Gone` are final. A supervisor killed by force can
 //! leave out all but `Gone`. When the client says `Gone` as an error, no command is left at all.
 
 mod error;

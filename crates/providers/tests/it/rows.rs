@@ -55,7 +55,7 @@ async fn build(rows: &[(&str, &str)]) -> Result<Generation, String> {
         errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
     };
     let composition = compose(&layers, &catalog, &references).map_err(words)?;
-    composition.build(&catalog, 1).await.map_err(words)
+    composition.build(&catalog, 1, reins_kernel::Root::default()).await.map_err(words)
 }
 
 #[tokio::test]

@@ -93,7 +93,7 @@ impl HostClient {
     }
 
     /// Asks the host to run a command. `id` names it in every report and in [`HostClient::kill`];
-    /// it must be new to this host (a counter will do). The descriptors are duplicated: drop your own,
+    /// it must be new to this host (a counter will do). The descriptors are duplicated: drop yours,
     /// or the output never ends. Does not block. At most 512 commands run at a time; one more is
     /// answered by `SpawnFailed` with `EAGAIN`.
     ///

@@ -1,4 +1,4 @@
-//! A command's byte form: a header, then NUL-terminated strings that can be handed to `execve` where
+//! A command's byte form: a header, then NUL-terminated strings that `execve` can be given where
 //! they lie.
 
 use std::ffi::{CStr, CString};

@@ -12,7 +12,7 @@ async fn mounted(home: &std::path::Path, config: &str) -> Result<reins_kernel::G
     let references = References { env: &|_| None, home };
     let say = |errors: Vec<reins_kernel::RowError>| errors[0].to_string();
     let composition = compose(&[layer], &catalog, &references).map_err(say)?;
-    composition.build(&catalog, 1).await.map_err(say)
+    composition.build(&catalog, 1, reins_kernel::Root::default()).await.map_err(say)
 }
 
 #[tokio::test]

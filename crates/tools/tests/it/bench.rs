@@ -67,7 +67,7 @@ pub(crate) async fn build(config: &[(&str, &str)]) -> Result<Generation, String>
         errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
     };
     let composition = compose(&[layer], &catalog, &references).map_err(told)?;
-    composition.build(&catalog, 1).await.map_err(told)
+    composition.build(&catalog, 1, reins_kernel::Root::default()).await.map_err(told)
 }
 
 impl Bench {

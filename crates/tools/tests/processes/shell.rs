@@ -55,7 +55,10 @@ impl Shell {
             session: dir.path().file_name().unwrap().to_string_lossy().into_owned(),
             dir,
             cancel: CancelToken::new(),
-            generation: composition.build(&catalog, 1).await.unwrap(),
+            generation: composition
+                .build(&catalog, 1, reins_kernel::Root::default())
+                .await
+                .unwrap(),
         }
     }
 

@@ -65,7 +65,8 @@ plugin = "test-env"
 
 #[tokio::test]
 async fn rows_provide_the_machine() {
-    let generation = composed(ROWS).unwrap().build(&catalog(), 1).await.unwrap();
+    let generation =
+        composed(ROWS).unwrap().build(&catalog(), 1, reins_kernel::Root::default()).await.unwrap();
     let scope = generation.scope.clone();
     let here = scope.need::<dyn Fs>().unwrap().resolve(Path::new("/"), ".").await.unwrap();
     assert_eq!(here.real, Path::new("/"));
@@ -90,7 +91,8 @@ async fn wrong_rows_are_refused() {
     for (plugin, field) in [("world-fs", "concurrent"), ("world-http", "connect_timeout_ms")] {
         let row =
             format!("[[insert]]\nid = \"r\"\nplugin = \"{plugin}\"\nconfig = {{ {field} = 0 }}\n");
-        let built = composed(&row).unwrap().build(&catalog(), 1).await;
+        let built =
+            composed(&row).unwrap().build(&catalog(), 1, reins_kernel::Root::default()).await;
         let errors = built.err().unwrap();
         assert!(errors[0].to_string().contains(field), "{}", errors[0]);
     }

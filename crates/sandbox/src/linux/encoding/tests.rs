@@ -1,3 +1,4 @@
+use proptest::collection::vec;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
@@ -35,7 +36,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_judged_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+    fn any_bytes_are_judged_without_a_panic(bytes in vec(any::<u8>(), 0..200)) {
         drop(Decoded::parse(&bytes));
     }
 }

@@ -1,3 +1,4 @@
+use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
@@ -33,7 +34,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_judged_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
+    fn any_bytes_are_judged_without_a_panic(bytes in vec(any::<u8>(), 0..60)) {
         drop(Answer::decode(&bytes));
     }
 }
