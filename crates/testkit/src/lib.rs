@@ -6,6 +6,7 @@ mod bin;
 mod fault;
 mod needs;
 mod processes;
+mod rebuild;
 mod strict;
 mod transcript;
 
@@ -14,5 +15,6 @@ pub use bin::{Bin, BinError, Finished, Running};
 pub use fault::{At, FAULT_KEYS, Fault};
 pub use needs::{NeedsError, have, needs};
 pub use processes::processes_with_marker;
+pub use rebuild::{RebuildError, RebuiltRequest, rebuild_requests};
 pub use strict::{StrictOptions, StrictServer, Violation, Watch};
-pub use transcript::{Transcript, TranscriptError};
+pub use transcript::{Transcript, TranscriptError, read_events};

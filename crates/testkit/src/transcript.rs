@@ -75,10 +75,7 @@ impl Transcript {
     /// # Errors
     /// It cannot be read, a line is damaged, or the numbers have a gap.
     pub fn read(log: &Path) -> Result<Self, TranscriptError> {
-        let path = log.display().to_string();
-        let bytes = std::fs::read(log)
-            .map_err(|source| TranscriptError::Read { path: path.clone(), source })?;
-        let (events, torn) = events_of(&bytes, &path)?;
+        let (events, torn) = read(log)?;
         let mut text = Self::of(&events).0;
         if torn > 0 {
             text.push_str(&format!("(torn line of {torn} bytes)\n"));
@@ -131,6 +128,21 @@ impl fmt::Display for Transcript {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
+}
+
+/// The events of a log file; what a kill has left behind the last line break is none.
+///
+/// # Errors
+/// As [`Transcript::read`].
+pub fn read_events(log: &Path) -> Result<Vec<Event>, TranscriptError> {
+    read(log).map(|(events, _)| events)
+}
+
+fn read(log: &Path) -> Result<(Vec<Event>, usize), TranscriptError> {
+    let path = log.display().to_string();
+    let bytes = std::fs::read(log)
+        .map_err(|source| TranscriptError::Read { path: path.clone(), source })?;
+    events_of(&bytes, &path)
 }
 
 /// The events of a log, and how many bytes follow the last line break.
