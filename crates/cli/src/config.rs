@@ -6,7 +6,7 @@ use crate::exit::{self, CliError};
 use crate::start::{Start, row_errors};
 use crate::terminal;
 
-pub(crate) fn config(start: &Start, command: &ConfigCommand) -> Result<u8, CliError> {
+pub(crate) async fn config(start: &Start, command: &ConfigCommand) -> Result<u8, CliError> {
     let (ConfigCommand::Dump(args) | ConfigCommand::Check(args)) = command;
     let composition = start.compose(args, None)?;
     for warning in &composition.warnings {
@@ -15,9 +15,10 @@ pub(crate) fn config(start: &Start, command: &ConfigCommand) -> Result<u8, CliEr
     let text = match command {
         ConfigCommand::Dump(_) => composition.dump(),
         ConfigCommand::Check(_) => {
-            let root = start.root()?;
-            composition.check(&catalog()?, &root).map_err(|errors| row_errors(&errors))?;
             let enabled = composition.rows.iter().filter(|row| !row.disabled).count();
+            // Plugins check the values of their configuration when they are mounted.
+            let built = composition.build(&catalog()?, 1, start.root()?).await;
+            built.map_err(|errors| row_errors(&errors))?.stop().await;
             format!("{enabled} rows are fine\n")
         }
     };

@@ -75,7 +75,7 @@ async fn command(start: &Start, command: Command) -> u8 {
         Command::Run(args) => return run::run(start, args).await,
         Command::Demo(args) => demo::demo(start, args).await,
         Command::Session(command) => session::session(start, command).await,
-        Command::Config(command) => config::config(start, &command),
+        Command::Config(command) => config::config(start, &command).await,
         Command::Explain(command) => explain::explain(start, command).await,
         Command::ScriptedModel(args) => scripted::serve(args).await,
     };
