@@ -89,6 +89,10 @@ fn refuse(typed: &[OsString], error: &clap::Error) -> u8 {
         drop(terminal::print(&error.to_string()));
         return exit::COMPLETED;
     }
+    if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        terminal::note(error.to_string().trim_end());
+        return exit::USAGE;
+    }
     let words: Vec<String> = typed.iter().map(|w| w.to_string_lossy().into_owned()).collect();
     let asked = |form: &str| {
         words.iter().any(|word| *word == format!("--output={form}"))
@@ -101,9 +105,18 @@ fn refuse(typed: &[OsString], error: &clap::Error) -> u8 {
     } else {
         Output::Text
     };
-    let text = error.to_string();
-    let text = text.strip_prefix("error: ").unwrap_or(&text).trim_end();
-    run::early(output, &CliError::usage(text), Duration::ZERO)
+    run::early(output, &misuse(&error.to_string()), Duration::ZERO)
+}
+
+/// The parser's words as one line, with its tip as the hint.
+fn misuse(words: &str) -> CliError {
+    let words = words.strip_prefix("error: ").unwrap_or(words);
+    let mut paragraphs =
+        words.split("\n\n").map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "));
+    let message = paragraphs.next().unwrap_or_default();
+    let tip = paragraphs.find_map(|text| text.strip_prefix("tip: ").map(str::to_owned));
+    let hint = tip.unwrap_or_else(|| "`--help` after a command shows what it takes".to_owned());
+    CliError::usage(message).with_hint(hint)
 }
 
 /// A panic is our fault; the user gets one line and no backtrace. Where plugins may fail, it is

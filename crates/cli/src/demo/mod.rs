@@ -48,13 +48,15 @@ pub(crate) async fn demo(start: &Start, args: DemoArgs) -> Result<u8, CliError> 
         run_prompt(start, run_args(&project), PROMPT.to_owned(), Some(layer), Instant::now());
     let result = result.await;
     server.stop().await;
-    let code = result?;
+    let (code, session) = result?;
     if code == exit::COMPLETED {
         terminal::note(&format!(
             "\nSee for yourself: cd {} && bash check.sh\n\
-             The session, the last used: reins session list; reins session show ID\n\
+             The session: reins session show {session}\n\
+             Its log: {}\n\
              With a real model: export DEEPSEEK_API_KEY=… ; reins run \"what to do\"",
-            project.display()
+            project.display(),
+            start.home.join("sessions").join(session.as_str()).display()
         ));
     }
     Ok(code)

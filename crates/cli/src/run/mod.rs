@@ -21,6 +21,8 @@ use output::Report;
 pub(crate) use output::early;
 use progress::Progress;
 
+const CWD_HINT: &str = "give a directory that exists, or leave --cwd out for the current one";
+
 /// Runs one prompt and returns the exit code. Every outcome, also an early error, is reported in
 /// the chosen output form.
 pub(crate) async fn run(start: &Start, args: RunArgs) -> u8 {
@@ -31,19 +33,20 @@ pub(crate) async fn run(start: &Start, args: RunArgs) -> u8 {
         Err(error) => return output::early(output, &error, began.elapsed()),
     };
     match run_prompt(start, args, prompt, None, began).await {
-        Ok(code) => code,
+        Ok((code, _)) => code,
         Err(error) => output::early(output, &error, began.elapsed()),
     }
 }
 
-/// Runs a prompt that is already known; `extra` is a layer on top of all others.
+/// Runs a prompt that is already known; `extra` is a layer on top of all others. Returns the exit
+/// code and the session.
 pub(crate) async fn run_prompt(
     start: &Start,
     args: RunArgs,
     prompt: String,
     extra: Option<Layer>,
     began: Instant,
-) -> Result<u8, CliError> {
+) -> Result<(u8, SessionId), CliError> {
     let cwd = directory(start, args.cwd.as_ref())?;
     let signals = Signals::listen()?;
     let host = start.host(&args.compose, extra).await?;
@@ -83,7 +86,7 @@ pub(crate) async fn run_prompt(
     let code = exit_code(&outcome, signals.code());
     let report = Report { session: agent.session(), outcome: &outcome, elapsed: began.elapsed() };
     output::end(args.output, &report, code)?;
-    Ok(code)
+    Ok((code, agent.session().clone()))
 }
 
 fn directory(start: &Start, asked: Option<&PathBuf>) -> Result<PathBuf, CliError> {
@@ -91,8 +94,11 @@ fn directory(start: &Start, asked: Option<&PathBuf>) -> Result<PathBuf, CliError
     let path = start.cwd.join(asked);
     match std::fs::metadata(&path) {
         Ok(found) if found.is_dir() => Ok(path.canonicalize().unwrap_or(path)),
-        Ok(_) => Err(CliError::usage(format!("--cwd `{}` is not a directory", asked.display()))),
-        Err(e) => Err(CliError::usage(format!("--cwd `{}`: {e}", asked.display()))),
+        Ok(_) => Err(CliError::usage(format!("--cwd `{}` is not a directory", asked.display()))
+            .with_hint(CWD_HINT)),
+        Err(e) => {
+            Err(CliError::usage(format!("--cwd `{}`: {e}", asked.display())).with_hint(CWD_HINT))
+        }
     }
 }
 
