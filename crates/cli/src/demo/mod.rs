@@ -24,9 +24,9 @@ const SCRIPT: &str = include_str!("script.toml");
 const PROMPT: &str = "The check of this project fails. Find out why and mend it.";
 
 pub(crate) async fn demo(start: &Start, args: DemoArgs) -> Result<u8, CliError> {
+    let record = args.record.as_deref().map(recorder).transpose()?;
     let project = make_project()?;
     let script = Script::parse(SCRIPT, "demo script").map_err(internal)?;
-    let record = args.record.as_deref().map(recorder).transpose()?;
     let options = ScriptOptions { record, ..ScriptOptions::default() };
     let server = ScriptServer::start(script, options).map_err(internal)?;
     terminal::note(&format!(
