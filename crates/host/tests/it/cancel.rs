@@ -1,0 +1,89 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use reins_agent::{ToolEffect, ToolSuccess};
+use reins_host::RunEnd;
+use reins_schema::{CancelCause, TurnEndReason};
+use reins_testkit::{At, Fault, script};
+use reins_world::CancelToken;
+use serde_json::json;
+use tokio::sync::Notify;
+
+use crate::rig::{Probe, Rig};
+
+/// Longer than any test may take.
+const LONG: Duration = Duration::from_secs(300);
+
+fn by_user() -> RunEnd {
+    RunEnd::Turn(TurnEndReason::Aborted { cause: CancelCause::User })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_ignores_its_cancel_is_given_up_after_the_grace() {
+    let started = Arc::new(Notify::new());
+    let tell = started.clone();
+    let acts = script().call("deaf", json!({})).call("deaf", json!({})).then().text("next");
+    let rig = Rig::new(acts, move |own| {
+        own.tool(Probe {
+            name: "deaf",
+            effect: ToolEffect::Exclusive,
+            body: Box::new(move |_| {
+                tell.notify_one();
+                Box::pin(async {
+                    std::future::pending::<()>().await;
+                    Ok(ToolSuccess::text("never"))
+                })
+            }),
+        });
+    });
+    let rig = rig.await;
+    let cancel = CancelToken::new();
+    let (outcome, ()) = tokio::join!(rig.run_until("go", cancel.clone()), async {
+        started.notified().await;
+        cancel.cancel();
+    });
+    assert_eq!(outcome.end, by_user());
+    let outcome = rig.run("again").await;
+    assert_eq!(outcome.end, RunEnd::Turn(TurnEndReason::Completed));
+    let results = rig.results();
+    assert!(results[0].contains("did not end in time"), "{results:?}");
+    assert!(results[1].contains("before this call was started"), "{results:?}");
+    let messages = rig.server.json_bodies()[1]["messages"].to_string();
+    assert!(messages.contains("interrupted the previous turn"), "{messages}");
+    rig.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn text_that_had_arrived_before_a_cancel_stays() {
+    let acts =
+        script().text("half of it").fault(Fault::Stall(At::Text, LONG)).then().text("the rest");
+    let rig = Rig::new(acts, |_| {}).await;
+    let cancel = CancelToken::new();
+    let (outcome, ()) = tokio::join!(rig.run_until("go", cancel.clone()), async {
+        let mut events = rig.agent.events(0);
+        while let Some(event) = events.next().await {
+            if event.body.kind == "assistant/chunk" {
+                break;
+            }
+        }
+        cancel.cancel();
+    });
+    assert_eq!(outcome.end, by_user());
+    assert_eq!(outcome.text, "half ", "the fault comes in the middle of the text");
+    rig.run("go on").await;
+    let messages = rig.server.json_bodies()[1]["messages"].to_string();
+    assert!(messages.contains("half "), "{messages}");
+    rig.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn closing_in_the_middle_awaits_everything_and_the_log_says_disposed() {
+    let rig = Rig::new(script().text("x").fault(Fault::Stall(At::Head, LONG)), |_| {}).await;
+    let agent = rig.agent.clone();
+    let (outcome, ()) = tokio::join!(rig.run("go"), async {
+        rig.server.reached(1).await;
+        agent.close().await;
+    });
+    assert_eq!(outcome.end, RunEnd::Turn(TurnEndReason::Aborted { cause: CancelCause::Disposed }));
+    rig.end().await;
+}
