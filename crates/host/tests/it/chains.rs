@@ -1,8 +1,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use reins_agent::{PreStep, RequestConfig, ToolEffect, ToolSuccess, TurnStopping};
+use reins_agent::{Agent, PreStep, RequestConfig, ToolEffect, ToolSuccess, TurnStopping};
 use reins_host::RunEnd;
+use reins_kernel::Next;
 use reins_schema::{InboxTarget, Message, MessageId, TurnEndReason};
 use reins_session::{Entering, PreStepDecision};
 use reins_testkit::script;
@@ -11,23 +12,25 @@ use tokio::sync::Barrier;
 
 use crate::rig::{Probe, Rig, counting};
 
+async fn add_notice(event: PreStep, next: Next<PreStep>) -> PreStepDecision {
+    let id = MessageId::new(format!("added-{}", event.step));
+    let mut decision = next.run(event).await;
+    if let PreStepDecision::Enter(entries) = &mut decision {
+        let message = Message::notice(id, "test", "mind the gap");
+        entries.push(Entering { message, inbox: Vec::new() });
+    }
+    decision
+}
+
+async fn ask_more(agent: &Agent) {
+    let message = Message::user(MessageId::new("more"), "and then?");
+    agent.send(message, InboxTarget::NextStep, false).await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pre_step_layer_adds_to_the_input_or_rejects_it() {
     let rig = Rig::new(script().text("ok"), |own| {
-        own.wrap::<PreStep>(|event, next| {
-            Box::pin(async move {
-                let step = event.step;
-                match next.run(event).await {
-                    PreStepDecision::Enter(mut entries) => {
-                        let id = MessageId::new(format!("added-{step}"));
-                        let message = Message::notice(id, "test", "mind the gap");
-                        entries.push(Entering { message, inbox: Vec::new() });
-                        PreStepDecision::Enter(entries)
-                    }
-                    rejected @ PreStepDecision::Reject { .. } => rejected,
-                }
-            })
-        });
+        own.wrap::<PreStep>(|event, next| Box::pin(add_notice(event, next)));
     });
     let rig = rig.await;
     rig.run("hello").await;
@@ -72,16 +75,14 @@ async fn a_panicking_layer_of_the_loop_ends_the_turn_with_a_message_and_the_agen
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stopping_layer_can_ask_for_one_more_step() {
     let asked = Arc::new(AtomicBool::new(false));
-    let agent: Arc<tokio::sync::OnceCell<reins_agent::Agent>> = Arc::default();
+    let agent: Arc<tokio::sync::OnceCell<Agent>> = Arc::default();
     let (seen, slot) = (asked.clone(), agent.clone());
     let rig = Rig::new(script().text("first").then().text("second"), move |own| {
         own.wrap::<TurnStopping>(move |event, next| {
             let (again, slot) = (!seen.swap(true, Ordering::SeqCst), slot.clone());
             Box::pin(async move {
                 if again {
-                    let message = Message::user(MessageId::new("more"), "and then?");
-                    let agent = slot.get().unwrap();
-                    agent.send(message, InboxTarget::NextStep, false).await.unwrap();
+                    ask_more(slot.get().unwrap()).await;
                 }
                 next.run(event).await;
             })
