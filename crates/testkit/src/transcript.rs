@@ -113,9 +113,9 @@ impl Transcript {
         Self(self.0.replace(text, tag))
     }
 
-    /// The event types, in order.
+    /// The event types, in order; with or without numbers in front of them.
     pub fn kinds(&self) -> Vec<&str> {
-        self.0.lines().filter_map(|line| line.split(' ').nth(1)).collect()
+        self.0.lines().filter_map(|line| line.split(' ').find(|word| word.contains('/'))).collect()
     }
 
     /// The text.
