@@ -24,17 +24,13 @@ async fn a_body_that_ignores_its_cancel_is_given_up_after_the_grace() {
     let tell = started.clone();
     let acts = script().call("deaf", json!({})).call("deaf", json!({})).then().text("next");
     let rig = Rig::new(acts, move |own| {
-        own.tool(Probe {
-            name: "deaf",
-            effect: ToolEffect::Exclusive,
-            body: Box::new(move |_| {
-                tell.notify_one();
-                Box::pin(async {
-                    std::future::pending::<()>().await;
-                    Ok(ToolSuccess::text("never"))
-                })
-            }),
-        });
+        own.tool(Probe::new("deaf", ToolEffect::Exclusive, move |_| {
+            tell.notify_one();
+            async {
+                std::future::pending::<()>().await;
+                Ok(ToolSuccess::text("never"))
+            }
+        }));
     });
     let rig = rig.await;
     let cancel = CancelToken::new();

@@ -22,7 +22,10 @@ async fn add_notice(event: PreStep, next: Next<PreStep>) -> PreStepDecision {
     decision
 }
 
-async fn ask_more(agent: &Agent) {
+async fn ask_more(again: bool, agent: &Agent) {
+    if !again {
+        return;
+    }
     let message = Message::user(MessageId::new("more"), "and then?");
     agent.send(message, InboxTarget::NextStep, false).await.unwrap();
 }
@@ -30,7 +33,7 @@ async fn ask_more(agent: &Agent) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pre_step_layer_adds_to_the_input_or_rejects_it() {
     let rig = Rig::new(script().text("ok"), |own| {
-        own.wrap::<PreStep>(|event, next| Box::pin(add_notice(event, next)));
+        own.wrap::<PreStep, _>(add_notice);
     });
     let rig = rig.await;
     rig.run("hello").await;
@@ -39,8 +42,8 @@ async fn a_pre_step_layer_adds_to_the_input_or_rejects_it() {
     rig.end().await;
 
     let rig = Rig::new(script().text("never"), |own| {
-        own.wrap::<PreStep>(|_, _| {
-            Box::pin(async { PreStepDecision::Reject { reason: "not today".to_owned() } })
+        own.wrap::<PreStep, _>(|_, _| async {
+            PreStepDecision::Reject { reason: "not today".to_owned() }
         });
     });
     let rig = rig.await;
@@ -55,12 +58,12 @@ async fn a_pre_step_layer_adds_to_the_input_or_rejects_it() {
 async fn a_panicking_layer_of_the_loop_ends_the_turn_with_a_message_and_the_agent_goes_on() {
     let first = Arc::new(AtomicBool::new(true));
     let rig = Rig::new(script().text("ok"), move |own| {
-        own.wrap::<RequestConfig>(move |event, next| {
+        own.wrap::<RequestConfig, _>(move |event, next| {
             let panics = first.swap(false, Ordering::SeqCst);
-            Box::pin(async move {
+            async move {
                 assert!(!panics, "a layer of this test panics");
                 next.run(event).await
-            })
+            }
         });
     });
     let rig = rig.await;
@@ -78,14 +81,12 @@ async fn a_stopping_layer_can_ask_for_one_more_step() {
     let agent: Arc<tokio::sync::OnceCell<Agent>> = Arc::default();
     let (seen, slot) = (asked.clone(), agent.clone());
     let rig = Rig::new(script().text("first").then().text("second"), move |own| {
-        own.wrap::<TurnStopping>(move |event, next| {
+        own.wrap::<TurnStopping, _>(move |event, next| {
             let (again, slot) = (!seen.swap(true, Ordering::SeqCst), slot.clone());
-            Box::pin(async move {
-                if again {
-                    ask_more(slot.get().unwrap()).await;
-                }
+            async move {
+                ask_more(again, slot.get().unwrap()).await;
                 next.run(event).await;
-            })
+            }
         });
     });
     let rig = rig.await;
@@ -95,6 +96,18 @@ async fn a_stopping_layer_can_ask_for_one_more_step() {
     rig.end().await;
 }
 
+/// A probe that ends only when all that share `meet` run at once.
+fn meeting(name: &'static str, meet: &Arc<Barrier>) -> Probe {
+    let meet = meet.clone();
+    Probe::new(name, ToolEffect::ReadOnly, move |_| {
+        let meet = meet.clone();
+        async move {
+            meet.wait().await;
+            Ok(ToolSuccess::text(name))
+        }
+    })
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn read_only_calls_overlap_and_their_results_stand_in_the_models_order() {
     let meet = Arc::new(Barrier::new(3));
@@ -102,19 +115,7 @@ async fn read_only_calls_overlap_and_their_results_stand_in_the_models_order() {
         script().call("a", json!({})).call("b", json!({})).call("c", json!({})).then().text("done");
     let rig = Rig::new(acts, move |own| {
         for name in ["c", "a", "b"] {
-            let meet = meet.clone();
-            own.tool(Probe {
-                name,
-                effect: ToolEffect::ReadOnly,
-                body: Box::new(move |_| {
-                    let meet = meet.clone();
-                    Box::pin(async move {
-                        // Ends only when all three bodies run at once.
-                        meet.wait().await;
-                        Ok(ToolSuccess::text(name))
-                    })
-                }),
-            });
+            own.tool(meeting(name, &meet));
         }
     });
     let rig = rig.await;
@@ -137,11 +138,9 @@ async fn a_tool_that_panics_or_is_called_wrongly_fails_and_the_turn_goes_on() {
         .text("done");
     let rig = Rig::new(acts, move |own| {
         own.tool(tool);
-        own.tool(Probe {
-            name: "boom",
-            effect: ToolEffect::ReadOnly,
-            body: Box::new(|_| Box::pin(async { panic!("boom of this test") })),
-        });
+        own.tool(Probe::new("boom", ToolEffect::ReadOnly, |_| async {
+            panic!("boom of this test")
+        }));
     });
     let rig = rig.await;
     let outcome = rig.run("go").await;

@@ -16,9 +16,7 @@ fn one_call() -> reins_testkit::Acts {
 }
 
 fn asking(own: &mut Own<'_>) {
-    own.wrap::<PreExecute>(|_, _| {
-        Box::pin(async { Permission::Ask { reason: "it touches".to_owned() } })
-    });
+    own.wrap::<PreExecute, _>(|_, _| async { Permission::Ask { reason: "it touches".to_owned() } });
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -62,7 +60,7 @@ async fn an_answer_lets_one_call_through_but_a_guard_still_says_no() {
         let rig = Rig::new(one_call(), move |own| {
             own.tool(tool);
             asking(own);
-            own.wrap::<ApprovalRequest>(|_, _| Box::pin(async { Approval::AllowedOnce }));
+            own.wrap::<ApprovalRequest, _>(|_, _| async { Approval::AllowedOnce });
             if guarded {
                 own.add::<dyn Guard>("no-touch", Arc::new(NoTouch));
             }
@@ -84,8 +82,8 @@ async fn a_rejection_tells_the_model_what_the_person_said() {
     let rig = Rig::new(one_call(), move |own| {
         own.tool(tool);
         asking(own);
-        own.wrap::<ApprovalRequest>(|_, _| {
-            Box::pin(async { Approval::Rejected { message: "use the copy".to_owned() } })
+        own.wrap::<ApprovalRequest, _>(|_, _| async {
+            Approval::Rejected { message: "use the copy".to_owned() }
         });
     });
     let rig = rig.await;
@@ -102,11 +100,9 @@ async fn a_layer_after_the_body_can_block_its_reply_and_a_panicking_one_fails_th
         let tool = counting("touch", &runs);
         let rig = Rig::new(one_call(), move |own| {
             own.tool(tool);
-            own.wrap::<PostExecute>(move |_, _| {
-                Box::pin(async move {
-                    assert!(!panics, "a layer of this test panics");
-                    Err(ToolFailure::new("BLOCKED", "look again"))
-                })
+            own.wrap::<PostExecute, _>(move |_, _| async move {
+                assert!(!panics, "a layer of this test panics");
+                Err(ToolFailure::new("BLOCKED", "look again"))
             });
         });
         let rig = rig.await;

@@ -1,15 +1,16 @@
 //! A live agent with the test's own registrations, and the server that plays its model.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use reins_agent::{
     Agent, AgentFactory, AgentOrder, AnyTool, SessionOrder, Tool, ToolContext, ToolEffect,
-    ToolReply, erase,
+    ToolReply, ToolSuccess, erase,
 };
 use reins_host::{RunOrder, RunOutcome, run};
 use reins_kernel::{
-    BoxFuture, Catalog, Conflict, Generation, Layer, Origin, References, Registration, Root, Scope,
-    compose,
+    BoxFuture, Catalog, Chain, Conflict, Generation, Layer, Next, Origin, References, Registration,
+    Root, Scope, compose,
 };
 use reins_schema::{CallConfig, Event};
 use reins_testkit::{Acts, StrictServer, Transcript};
@@ -63,10 +64,12 @@ impl Own<'_> {
         self.add::<dyn AnyTool>(&tool.schema().name.clone(), tool.clone());
     }
 
-    pub(crate) fn wrap<C: reins_kernel::Chain>(
+    pub(crate) fn wrap<C: Chain, F: Future<Output = C::Out> + Send + 'static>(
         &mut self,
-        layer: impl Fn(C, reins_kernel::Next<C>) -> BoxFuture<'static, C::Out> + Send + Sync + 'static,
+        layer: impl Fn(C, Next<C>) -> F + Send + Sync + 'static,
     ) {
+        let layer =
+            move |event, next| -> BoxFuture<'static, C::Out> { Box::pin(layer(event, next)) };
         self.kept.push(self.scope.wrap::<C>(0, layer, &Origin::runtime("test")));
     }
 }
@@ -149,12 +152,23 @@ impl Rig {
     }
 }
 
+type Body = Box<dyn Fn(ToolContext) -> BoxFuture<'static, ToolReply> + Send + Sync>;
+
 /// A tool that does what its closure says.
 pub(crate) struct Probe {
-    pub(crate) name: &'static str,
-    pub(crate) effect: ToolEffect,
-    #[expect(clippy::type_complexity, reason = "one use")]
-    pub(crate) body: Box<dyn Fn(ToolContext) -> BoxFuture<'static, ToolReply> + Send + Sync>,
+    name: &'static str,
+    effect: ToolEffect,
+    body: Body,
+}
+
+impl Probe {
+    pub(crate) fn new<F: Future<Output = ToolReply> + Send + 'static>(
+        name: &'static str,
+        effect: ToolEffect,
+        body: impl Fn(ToolContext) -> F + Send + Sync + 'static,
+    ) -> Self {
+        Self { name, effect, body: Box::new(move |ctx| Box::pin(body(ctx))) }
+    }
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -207,14 +221,10 @@ impl AnyTool for Named {
 }
 
 /// A probe that answers with a text and counts its runs.
-pub(crate) fn counting(name: &'static str, runs: &Arc<std::sync::atomic::AtomicUsize>) -> Probe {
+pub(crate) fn counting(name: &'static str, runs: &Arc<AtomicUsize>) -> Probe {
     let runs = runs.clone();
-    Probe {
-        name,
-        effect: ToolEffect::Exclusive,
-        body: Box::new(move |_| {
-            runs.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
-            Box::pin(async { Ok(reins_agent::ToolSuccess::text("ran")) })
-        }),
-    }
+    Probe::new(name, ToolEffect::Exclusive, move |_| {
+        runs.fetch_add(1, Ordering::SeqCst);
+        async { Ok(ToolSuccess::text("ran")) }
+    })
 }
