@@ -13,7 +13,7 @@ mod transcript;
 pub use act::{Acts, script};
 pub use bin::{Bin, BinError, Finished, Running};
 pub use fault::{At, FAULT_KEYS, Fault};
-pub use needs::{NeedsError, have, needs};
+pub use needs::{NeedsError, have, needs, needs_condition};
 pub use processes::processes_with_marker;
 pub use rebuild::{RebuildError, RebuiltRequest, rebuild_requests};
 pub use strict::{StrictOptions, StrictServer, Violation, Watch};

@@ -38,13 +38,24 @@ pub fn have(program: &str) -> bool {
 /// # Panics
 /// The program is absent and the environment says `CI=true`: there everything must run.
 pub fn needs(program: &str) -> Result<bool, NeedsError> {
-    if have(program) {
+    needs_condition(program, have(program))
+}
+
+/// As [`needs`], for something that is no program: `needs_condition("a mount", can_mount)`.
+///
+/// # Errors
+/// The file cannot be written.
+///
+/// # Panics
+/// It is absent and the environment says `CI=true`.
+pub fn needs_condition(what: &str, present: bool) -> Result<bool, NeedsError> {
+    if present {
         return Ok(true);
     }
     let test = std::thread::current().name().unwrap_or("a test").to_owned();
     let is_ci = std::env::var_os("CI").is_some_and(|value| value == "true");
-    assert!(!is_ci, "{test} needs {program}, which is absent; install it where CI=true");
-    let line = format!("SKIPPED (needs {program}) {test}");
+    assert!(!is_ci, "{test} needs {what}, which is absent; provide it where CI=true");
+    let line = format!("SKIPPED (needs {what}) {test}");
     let path = skipped_file();
     note(&path, &line).map_err(|source| NeedsError { path, source })?;
     Ok(false)
