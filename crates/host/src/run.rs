@@ -182,10 +182,14 @@ impl Progress {
         if self.turn == Some(turn) {
             return Some(RunEnd::Turn(reason));
         }
-        // The turn of parked input. Only after these does the agent go on by itself.
+        // The turn of parked input, or one that repair closes when a session is opened. Only after
+        // these does the agent go on by itself.
         let goes_on = matches!(
             reason,
-            TurnEndReason::Completed | TurnEndReason::MaxTokens | TurnEndReason::Limit { .. }
+            TurnEndReason::Completed
+                | TurnEndReason::MaxTokens
+                | TurnEndReason::Limit { .. }
+                | TurnEndReason::Interrupted
         );
         (!goes_on).then_some(RunEnd::Turn(reason))
     }
