@@ -27,6 +27,7 @@ pub(crate) fn layers(
         }
         // The home itself may be missing or unusable; the store says so in its own words.
         Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
+        Err(e) if e.kind() == ErrorKind::PermissionDenied && home.read_dir().is_err() => {}
         Err(e) => return Err(unreadable(&settings, &e)),
     }
     for patch in patches {

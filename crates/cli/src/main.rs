@@ -61,7 +61,7 @@ fn runtime_and_start() -> Result<(tokio::runtime::Runtime, Start), CliError> {
     #[expect(clippy::disallowed_methods, reason = "the one place that asks for it")]
     let cwd = std::env::current_dir().map_err(|e| {
         CliError::usage(format!("the current directory cannot be used: {e}"))
-            .with_hint("change to a directory that exists, or give --cwd")
+            .with_hint("change to a directory that exists")
     })?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
