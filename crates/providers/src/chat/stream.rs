@@ -215,9 +215,7 @@ impl Finish {
 struct Call {
     /// The provider's index; absent when it sends none.
     wire: Option<u64>,
-    /// As the provider sent it last.
-    sent_id: String,
-    /// As passed on: never twice in an answer.
+    /// As the provider sent it last. The core tells two calls with one id apart.
     id: String,
     name: String,
     part: u32,
@@ -352,18 +350,15 @@ impl Answer {
                 let part = self.parts;
                 self.parts += 1;
                 let wire = delta.index;
-                let (sent_id, id, name) = (String::new(), String::new(), String::new());
-                self.calls.push(Call { wire, sent_id, id, name, part });
+                self.calls.push(Call { wire, id: String::new(), name: String::new(), part });
                 self.calls.len() - 1
             }
         };
-        let id = (!sent_id.is_empty() && self.calls[slot].sent_id != sent_id).then(|| {
-            let id = self.unused_id(sent_id);
-            self.calls[slot].sent_id = sent_id.to_owned();
-            self.calls[slot].id.clone_from(&id);
-            id
-        });
         let call = &mut self.calls[slot];
+        let id = (!sent_id.is_empty() && call.id != sent_id).then(|| {
+            call.id = sent_id.to_owned();
+            sent_id.to_owned()
+        });
         let name = (!name.is_empty() && call.name != name).then(|| {
             call.name = name.to_owned();
             name.to_owned()
@@ -374,11 +369,11 @@ impl Answer {
     /// The call that a delta belongs to. Servers without an index send whole calls, told apart by
     /// id or name; some give every call index 0, told apart by a second id with a name.
     fn find_call(&self, index: Option<u64>, id: &str, name: &str) -> Option<usize> {
-        let known = self.calls.iter().rposition(|call| !id.is_empty() && call.sent_id == id);
+        let known = self.calls.iter().rposition(|call| !id.is_empty() && call.id == id);
         match index {
             Some(_) => {
                 let slot = self.calls.iter().rposition(|call| call.wire == index)?;
-                let sent = &self.calls[slot].sent_id;
+                let sent = &self.calls[slot].id;
                 let other = !id.is_empty() && !sent.is_empty() && sent != id && !name.is_empty();
                 (!other).then_some(slot)
             }
@@ -388,7 +383,7 @@ impl Answer {
         }
     }
 
-    /// Two calls of an answer must not share an id: their results could not be told apart.
+    /// An id for a call that came without one.
     fn unused_id(&self, wanted: &str) -> String {
         let used = |id: &str| self.calls.iter().any(|call| call.id == id);
         if !used(wanted) {

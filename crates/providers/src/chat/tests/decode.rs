@@ -215,7 +215,7 @@ fn calls_of_servers_that_bend_the_rules() {
             vec![r#"{"index":0,"id":"a","function":{"name":"x","arguments":{"b": [1]}}}"#],
             "0 Call id=a name=x: {\"b\": [1]}\nfinish ToolCalls\n",
         ),
-        // No id at all: one is given at the end. One id for two calls: the second is renamed.
+        // No id at all: one is given at the end. One id for two calls: the core judges that.
         (
             vec![r#"{"index":0,"function":{"name":"x","arguments":"{}"}}"#],
             "0 Call name=x: {}\n0 Call id=call-0\nfinish ToolCalls\n",
@@ -225,7 +225,7 @@ fn calls_of_servers_that_bend_the_rules() {
                 r#"{"index":0,"id":"a","function":{"name":"x","arguments":"{}"}}"#,
                 r#"{"index":1,"id":"a","function":{"name":"y","arguments":"{}"}}"#,
             ],
-            "0 Call id=a name=x: {}\n1 Call id=a-2 name=y: {}\nfinish ToolCalls\n",
+            "0 Call id=a name=x: {}\n1 Call id=a name=y: {}\nfinish ToolCalls\n",
         ),
     ];
     for (pieces, expected) in cases {
