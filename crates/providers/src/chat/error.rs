@@ -246,6 +246,15 @@ pub(super) fn retry_after(ms: Option<&str>, seconds: Option<&str>, now_ms: i64) 
     wish.filter(|ms| *ms > 0)
 }
 
+/// A wait in words, rounded up.
+pub(super) fn wait(ms: u64) -> String {
+    match ms.div_ceil(1000) {
+        seconds @ ..120 => format!("{seconds} s"),
+        seconds @ ..7200 => format!("{} min", seconds.div_ceil(60)),
+        seconds => format!("{} h", seconds.div_ceil(3600)),
+    }
+}
+
 /// Takes the secrets out of everything a person or a log will see of a failure.
 pub(super) fn clean(failure: Failure, secrets: &Secrets) -> Failure {
     Failure {

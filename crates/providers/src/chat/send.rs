@@ -167,7 +167,11 @@ impl Refusal {
             response.header("retry-after"),
             clock.now_ms(),
         );
-        Failure { retry_after_ms, request_id: self.request_id, ..failure }
+        let mut message = failure.message;
+        if let Some(ms) = retry_after_ms {
+            message.push_str(&format!("; it asks to wait {}", error::wait(ms)));
+        }
+        Failure { message, retry_after_ms, request_id: self.request_id, ..failure }
     }
 }
 

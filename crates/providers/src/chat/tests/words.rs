@@ -1,6 +1,6 @@
 use reins_schema::FailureCode;
 
-use crate::chat::error::{Refused, refused, retry_after};
+use crate::chat::error::{Refused, refused, retry_after, wait};
 
 fn code(status: u16, body: &str, should_retry: Option<bool>) -> FailureCode {
     failure(status, body, should_retry).code
@@ -84,4 +84,6 @@ fn waits_that_a_provider_asks_for() {
     assert_eq!(retry_after(Some("250"), Some("2"), now), Some(250));
     assert_eq!(retry_after(Some("x"), Some("2"), now), Some(2000));
     assert_eq!(retry_after(None, None, now), None);
+    let words = [500, 119_001, 120_000, 7_199_000, 1_500_000_000].map(wait);
+    assert_eq!(words, ["1 s", "2 min", "2 min", "120 min", "417 h"]);
 }
