@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use crate::contain::contain;
 use crate::provider::{Provider, StreamPart, WireCall};
 
-/// A record is written when this much time has passed since its first delta (DESIGN §5) …
+/// A record is written when this much time has passed since its first delta …
 const PACK_TIME: Duration = Duration::from_millis(50);
 /// … or when it holds this many bytes of text.
 const PACK_BYTES: usize = 4096;

@@ -1,4 +1,4 @@
-//! What happens to one call between the model's words and the result it reads (DESIGN §9).
+//! What happens to one call between the model's words and the result it reads.
 
 use std::sync::Arc;
 use std::time::Duration;

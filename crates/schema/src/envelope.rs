@@ -1,4 +1,4 @@
-//! The envelope of an event and its line on disk (DESIGN §5).
+//! The envelope of an event and its line on disk.
 //!
 //! A line is one JSON object with the fields in a fixed order; the last one, `sum`, is CRC-32C
 //! (Castagnoli, RFC 3720 appendix B.4) over the bytes from `{` up to but not including `,"sum"`.

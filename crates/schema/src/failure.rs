@@ -1,4 +1,4 @@
-//! Why a model call failed, in the words of DESIGN §8.
+//! Why a model call failed.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! The face of the pure core: what goes in, what comes out (DESIGN §7).
+//! The face of the pure core: what goes in, what comes out.
 //!
 //! Every wait of the loop is an effect that carries an [`Op`] and is answered by the input that
 //! names the same `Op`. An answer to an op that is no longer awaited is ignored, so that a cancel

@@ -1,4 +1,4 @@
-//! Durable sessions: one folder each, one writer, many readers (DESIGN §6).
+//! Durable sessions: one folder each, one writer, many readers.
 //!
 //! [`Store`] is the service, [`JsonlStore`] the back end that keeps plain JSON lines, [`Log`] the
 //! write end of one open session and [`Subscription`] its live read end.
