@@ -7,6 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use reins_world::{ContentHash, Expect};
 
+/// Files remembered at most. Beyond it all are forgotten and must be read again before a change.
+const MAX_FILES: usize = 100_000;
+
 /// Shared by the tools of one agent. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Observations {
@@ -22,12 +25,12 @@ enum Seen {
 impl Observations {
     /// The file has this content.
     pub fn saw(&self, real: &Path, hash: ContentHash) {
-        self.lock().insert(real.to_owned(), Seen::Content(hash));
+        self.note(real, Seen::Content(hash));
     }
 
     /// Nothing is there.
     pub fn saw_absent(&self, real: &Path) {
-        self.lock().insert(real.to_owned(), Seen::Absent);
+        self.note(real, Seen::Absent);
     }
 
     /// What must hold for a whole-file write: unseen or absent files must not exist.
@@ -44,6 +47,14 @@ impl Observations {
             Some(Seen::Content(hash)) => Some(*hash),
             Some(Seen::Absent) | None => None,
         }
+    }
+
+    fn note(&self, real: &Path, what: Seen) {
+        let mut seen = self.lock();
+        if seen.len() >= MAX_FILES && !seen.contains_key(real) {
+            seen.clear();
+        }
+        seen.insert(real.to_owned(), what);
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<PathBuf, Seen>> {
