@@ -151,7 +151,16 @@ fn reason(end: &RunEnd) -> &'static str {
 /// Why the exit code is not 0.
 fn explain(outcome: &RunOutcome, code: u8) -> CliError {
     if let Some(failure) = outcome.end.failure() {
-        return CliError::new(code, failure.code.as_str(), failure.message);
+        let error = CliError::new(code, failure.code.as_str(), failure.message);
+        return match code {
+            exit::WINDOW => error.with_hint(
+                "begin a new session, or continue with a model that has a larger window (-m)",
+            ),
+            exit::PROVIDER => error.with_hint(
+                "what happened so far is in the session; go on with `reins run --continue`",
+            ),
+            _ => error,
+        };
     }
     match &outcome.end {
         RunEnd::Turn(TurnEndReason::Blocked { reason }) => {

@@ -59,7 +59,7 @@ struct Row {
 enum Server {
     /// Answers, with time for everything.
     There,
-    /// Answers, and one second of silence is too long.
+    /// Answers, and two seconds of silence are too long.
     Watched,
     /// Nothing listens.
     Absent,
@@ -113,7 +113,7 @@ impl Row {
 
     /// Waits between attempts are short; a test is no person.
     fn patch(&self) -> String {
-        let silence = if self.server == Server::Watched { 1000 } else { 60_000 };
+        let silence = if self.server == Server::Watched { 2000 } else { 60_000 };
         format!(
             "[[row]]\nid = \"deepseek\"\n[row.config]\nvendor = \"deepseek\"\n\
              head_timeout_ms = {silence}\nidle_timeout_ms = {silence}\n\
@@ -265,6 +265,10 @@ impl Ran {
             object.as_object().map(|o| o.keys().map(String::as_str).collect()).unwrap_or_default();
         if keys != KEYS || object["schema"] != "reins.run/1" {
             problems.push(format!("not all keys of a result: {stdout}"));
+        }
+        // With the provider's words alone nobody knows how to go on.
+        if matches!(self.end.code, Some(3 | 5 | 7)) && !object["error"]["hint"].is_string() {
+            problems.push(format!("no hint: {stdout}"));
         }
         object
     }
