@@ -31,6 +31,10 @@ fn tool(host: &Host, name: &str) -> Result<String, CliError> {
     };
     let schema = entry.value.schema();
     let mut text = format!("tool `{name}` comes from {}\n", entry.origin);
+    let row = host.rows().iter().find(|row| row.id == *entry.origin.row);
+    for patch in row.into_iter().flat_map(|row| &row.patched_by) {
+        text.push_str(&format!("changed by {} ({})\n", patch.layer, patch.place()));
+    }
     text.push_str("\nbefore a call, outermost first:\n");
     layers(&mut text, &scope.layers::<PreExecute>());
     text.push_str("guards, any \"no\" wins:\n");

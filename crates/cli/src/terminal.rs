@@ -2,10 +2,11 @@
 
 use std::io::{IsTerminal, Write};
 
-/// A line for people, on standard error.
+/// A line for people, on standard error. It may quote a server, so nothing in it drives the
+/// terminal.
 pub(crate) fn note(line: &str) {
     // Nobody is left to tell when standard error is gone.
-    drop(writeln!(std::io::stderr().lock(), "{line}"));
+    drop(writeln!(std::io::stderr().lock(), "{}", shown(line)));
 }
 
 /// A piece of a line for people, on standard error, shown at once.

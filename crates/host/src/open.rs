@@ -7,7 +7,7 @@ use crate::DefaultModel;
 use reins_agent::{
     Agent, AgentError, AgentFactory, AgentOrder, Provider, SessionOrder, find_provider,
 };
-use reins_kernel::{Generation, Scope};
+use reins_kernel::{Generation, Row, Scope};
 use reins_schema::{CallConfig, Failure, SessionId};
 use reins_store::{Listing, Store, StoreError};
 use reins_world::{Clock, FileKind, Fs};
@@ -117,6 +117,11 @@ impl Host {
     /// The root scope, for explaining.
     pub fn scope(&self) -> &Scope {
         &self.generation.scope
+    }
+
+    /// All rows, the disabled ones too, for explaining.
+    pub fn rows(&self) -> &[Row] {
+        &self.generation.rows
     }
 
     /// The clock.

@@ -128,16 +128,13 @@ pub(super) fn end(output: Output, report: &Report<'_>, code: u8) -> Result<(), C
     Ok(())
 }
 
-/// One committed event as a line, exactly as it stands in the log.
-pub(super) fn event_line(event: &Event) {
-    match event.encode() {
-        Ok((line, _)) => {
-            if let Err(e) = terminal::print(&String::from_utf8_lossy(&line)) {
-                terminal::note(&format!("reins: {}", stdout_error(e)));
-            }
-        }
-        Err(e) => terminal::note(&format!("reins: event {} cannot be shown: {e}", event.seq)),
-    }
+/// One committed event as a line, exactly as it stands in the log; whether it was taken.
+pub(super) fn event_line(event: &Event) -> bool {
+    let failed = match event.encode() {
+        Ok((line, _)) => terminal::print(&String::from_utf8_lossy(&line)).map_err(stdout_error),
+        Err(e) => Err(CliError::internal(format!("event {} cannot be shown: {e}", event.seq))),
+    };
+    failed.map_err(|error| terminal::note(&format!("reins: {error}"))).is_ok()
 }
 
 fn reason(end: &RunEnd) -> &'static str {

@@ -32,19 +32,21 @@ impl Progress {
     /// The part that sees events, and the part that keeps the status line alive.
     pub(super) fn parts(&mut self) -> (Show<'_>, Ticker<'_>) {
         let screen = self.screen.as_ref();
-        (Show { output: self.output, screen }, Ticker { screen })
+        (Show { output: self.output, broken: false, screen }, Ticker { screen })
     }
 }
 
 pub(super) struct Show<'a> {
     output: Output,
+    /// Standard output takes no more; that was said once.
+    broken: bool,
     screen: Option<&'a Mutex<Screen>>,
 }
 
 impl Show<'_> {
     pub(super) fn see(&mut self, event: &Event) {
-        if self.output == Output::StreamJson {
-            output::event_line(event);
+        if self.output == Output::StreamJson && !self.broken {
+            self.broken = !output::event_line(event);
         }
         if let Some(screen) = self.screen {
             lock(screen).see(event);

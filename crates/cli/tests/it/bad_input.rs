@@ -10,7 +10,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
-use reins_testkit::{Bin, Finished, StrictServer, script};
+use reins_testkit::{Bin, Fault, Finished, StrictServer, script};
 use serde_json::Value;
 
 /// The keys of the object of `--output json`.
@@ -133,6 +133,13 @@ fn wrong_models() -> Vec<Mistake> {
             "provider `deepseek` has no model `deepseek-v4-falsh`; did you mean \
              `deepseek-v4-flash`? Its models are deepseek-v4-flash, deepseek-v4-pro; set \
              `unlisted_models = \"allow\"` in row `deepseek` to use others",
+        ),
+        mistake(
+            "a model like no other",
+            &["hi", "-m", "deepseek/gpt"],
+            2,
+            "provider `deepseek` has no model `gpt`; its models are deepseek-v4-flash, \
+             deepseek-v4-pro; set `unlisted_models = \"allow\"` in row `deepseek` to use others",
         ),
         mistake(
             "an unknown provider",
@@ -335,4 +342,17 @@ async fn a_wrong_key_fails_once_and_the_session_goes_on() {
     let end = bin.run(["run", "--continue", "again"]).await.unwrap();
     assert_eq!((end.code, end.stdout.as_str()), (Some(0), "now it works\n"), "{}", end.stderr);
     server.assert_clean();
+}
+
+#[tokio::test]
+async fn the_words_of_a_server_cannot_drive_the_terminal() {
+    let body = r#"{"error":{"message":"gone \u001b[2J\u001b]0;title\u0007\u202e wrong"}}"#;
+    let fault = Fault::status(400, &BTreeMap::new(), Some(body.to_owned())).unwrap();
+    let server = StrictServer::start(script().text("no").fault(fault)).unwrap();
+    let bin = bin().model_at(&server.base_url());
+    let end = bin.run(["run", "hello"]).await.unwrap();
+    assert_eq!(end.code, Some(3), "{}", end.stderr);
+    assert!(end.stderr.contains("gone \\u{1b}[2J"), "{}", end.stderr);
+    let drives = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
+    assert!(!end.stderr.contains(drives), "{:?}", end.stderr);
 }

@@ -327,6 +327,11 @@ async fn explain_names_the_row_its_layer_and_line() {
     assert!(end.stdout.starts_with(&first), "{}", end.stdout);
     assert!(end.stdout.contains("\"command\""), "what the model reads: {}", end.stdout);
 
+    bin.file("p.toml", "\n[[row]]\nid = \"shell\"\nconfig = { timeout_ms = 5 }\n").unwrap();
+    let end = bin.run(["explain", "tool", "bash", "--patch", "p.toml"]).await.unwrap();
+    let both = format!("{first}changed by patch p.toml (p.toml:2)\n");
+    assert!(end.stdout.starts_with(&both), "{}", end.stdout);
+
     let end = bin.run(["explain", "tool", "bsh"]).await.unwrap();
     assert_refused(&end, "a misspelt tool", "there is no tool `bsh`\nhint: did you mean `bash`?");
 }

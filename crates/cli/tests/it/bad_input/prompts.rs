@@ -101,3 +101,21 @@ async fn a_reader_that_leaves_early_is_no_error() {
         assert!(text.contains("\"kind\":\"completed\""), "the run went on to its end");
     }
 }
+
+#[tokio::test]
+async fn output_that_cannot_be_written_is_said_and_the_session_is_whole() {
+    let server = StrictServer::start(script().text("answer").forever()).unwrap();
+    let bin = shell(&server);
+    let reason = "reins: standard output: No space left on device (os error 28)";
+    for form in ["text", "json", "stream-json"] {
+        let script = format!("exec \"$reins\" run hi --output {form} > /dev/full");
+        let end = bin.run(["-c", &script]).await.unwrap();
+        assert_eq!(end.code, Some(1), "{form}: {}", end.stderr);
+        assert!(end.stderr.contains(reason), "{form}: {}", end.stderr);
+        assert!(end.stderr.lines().count() <= 4, "{form}: {}", end.stderr);
+    }
+    for log in bin.logs().unwrap() {
+        let text = std::fs::read_to_string(log).unwrap();
+        assert!(text.contains("\"kind\":\"completed\""), "the run went on to its end");
+    }
+}
