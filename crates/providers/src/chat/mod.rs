@@ -72,15 +72,17 @@ impl ChatProvider {
             return Ok(known);
         }
         let ids: Vec<&str> = route.models.iter().map(|model| model.id.as_str()).collect();
-        let mut message = format!("provider `{}` has no model `{id}`", route.id);
-        if let Some(near) = reins_kernel::nearest(id, ids.iter().copied()) {
-            message.push_str(&format!("; did you mean `{near}`?"));
-        }
-        message.push_str(&format!(
-            " Its models are {}; set `unlisted_models = \"allow\"` in row `{}` to use others",
+        let near = match reins_kernel::nearest(id, ids.iter().copied()) {
+            Some(near) => format!("did you mean `{near}`? Its"),
+            None => "its".to_owned(),
+        };
+        let message = format!(
+            "provider `{}` has no model `{id}`; {near} models are {}; set `unlisted_models = \
+             \"allow\"` in row `{}` to use others",
+            route.id,
             ids.join(", "),
             route.row
-        ));
+        );
         Err(Failure::new(FailureCode::InvalidRequest, message))
     }
 }
