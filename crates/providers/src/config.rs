@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use reins_agent::RetryPolicy;
 use reins_schema::FailureCode;
+use reins_world::Env;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -181,6 +182,17 @@ pub(crate) struct Route {
 }
 
 impl Route {
+    /// Marks the variables that hold this provider's secrets, whatever their names: children must
+    /// not get them.
+    pub(crate) fn withhold_secrets(&self, env: &Env) {
+        match &self.key {
+            Some(Given::Env(name)) => env.withhold(name),
+            Some(Given::Row(key)) => env.withhold_value(key),
+            None => {}
+        }
+        self.header_secrets.values().for_each(|value| env.withhold_value(value));
+    }
+
     /// Joins row and vendor.
     pub(crate) fn new(row: &str, config: ProviderConfig) -> Result<Self, ConfigError> {
         let vendor = Vendor::named(&config.vendor)?;

@@ -18,6 +18,11 @@ impl Secrets {
         Self::new(self.0.iter().cloned().chain(value))
     }
 
+    /// All of them.
+    pub(crate) fn values(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(String::as_str)
+    }
+
     /// The text without them.
     pub(crate) fn clean(&self, text: String) -> String {
         self.0.iter().fold(text, |text, secret| {

@@ -92,7 +92,8 @@ pub trait Process: Send + Sync {
     ) -> BoxFuture<'static, Result<CommandEnd, ProcessError>>;
 
     /// The environment for a child: the harness's own without secrets (names that hold KEY, TOKEN,
-    /// SECRET, PASSWORD or CREDENTIAL, and everything `REINS_`), plus what the row lets pass.
+    /// SECRET, PASSWORD or CREDENTIAL, everything `REINS_`, and what [`crate::Env::withhold`]
+    /// marked), plus what the row lets pass.
     fn child_env(&self) -> Vec<(OsString, OsString)>;
 
     /// Ends every tree that still runs and waits until all are gone. Called at stop.

@@ -362,7 +362,12 @@ async fn environment_seen(pass: &str) -> (Bin, Finished, String) {
         .text("looked");
     let server = compatible(acts);
     let bin = bin().env("OTHER_KEY", KEY).env("my_token", KEY).env("PLAIN", "plain-to-see");
-    let patch = keyed_provider(&server.base_url()) + pass;
+    // Names that tell nothing: one holds a key's value, one is named by a row.
+    let bin = bin.env("COPY", KEY).env("GATEWAY", "sk-of-the-gateway");
+    let third = "\n[[insert]]\nid = \"third\"\nplugin = \"provider-chat\"\n[insert.config]\n\
+                 vendor = \"compatible\"\nbase_url = \"http://127.0.0.1:1\"\n\
+                 api_key_env = \"GATEWAY\"\n";
+    let patch = keyed_provider(&server.base_url()) + third + pass;
     bin.file("p.toml", patch).unwrap();
     let args = ["run", "--output", "stream-json", "-m", "other/x", "look", "--patch", "p.toml"];
     let end = bin.run(args).await.unwrap();
@@ -385,6 +390,7 @@ async fn a_key_appears_in_no_file_no_output_and_no_command() {
     let (bin, end, seen) = environment_seen("").await;
     assert!(seen.contains("PLAIN=plain-to-see"), "{seen}");
     assert!(!seen.contains("OTHER_KEY") && !seen.contains("my_token"), "{seen}");
+    assert!(!seen.contains("COPY") && !seen.contains("GATEWAY"), "{seen}");
     assert!(!seen.contains(KEY), "{seen}");
     assert!(!end.stdout.contains(KEY) && !end.stderr.contains(KEY));
     assert_eq!(bin.logs().unwrap().len(), 1);

@@ -60,6 +60,10 @@ impl ChatProvider {
         Ok(Self { route: Arc::new(Route::new(row, config)?), services })
     }
 
+    pub(crate) fn withhold_secrets(&self, env: &reins_world::Env) {
+        self.route.withhold_secrets(env);
+    }
+
     /// The rules that the strict checker applies to its requests.
     pub fn rules(&self) -> Rules {
         Rules::of(self.route.quirks)

@@ -41,10 +41,14 @@ impl Plugin for ChatPlugin {
         let services = ProviderServices {
             http: mount.need::<dyn Http>()?,
             clock: mount.need::<dyn Clock>()?,
-            env: Arc::new(move |name| env.get(name)?.to_str().map(str::to_owned)),
+            env: {
+                let env = Arc::clone(&env);
+                Arc::new(move |name| env.get(name)?.to_str().map(str::to_owned))
+            },
         };
         let provider = ChatProvider::new(mount.row(), config, services)
             .map_err(|error| MountError::new(&error).at(error.at()))?;
+        provider.withhold_secrets(&env);
         let id = provider.id().to_owned();
         let taken = |conflict: MountError| {
             MountError::new(format!("{conflict}; give one of the rows another `id`")).at("id")

@@ -10,7 +10,7 @@ const SECRET_WORDS: [&str; 5] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTI
 pub(super) fn for_children(env: &Env, pass: &[String]) -> Vec<(OsString, OsString)> {
     let passed = |name: &OsStr| pass.iter().any(|listed| name == listed.as_str());
     env.iter()
-        .filter(|(name, _)| passed(name) || !is_withheld(name))
+        .filter(|(name, _)| passed(name) || !(is_withheld(name) || env.is_withheld(name)))
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .collect()
 }

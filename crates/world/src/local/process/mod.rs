@@ -29,7 +29,8 @@ const WAITING_ASKS: usize = 64;
 /// Processes of this machine.
 pub struct LocalProcess {
     shared: Arc<Shared>,
-    child_env: Vec<(OsString, OsString)>,
+    env: Env,
+    pass: Vec<String>,
     /// Without a `shut_down` the host and all it runs end with this value.
     _stop_on_drop: DropGuard,
 }
@@ -64,7 +65,9 @@ impl LocalProcess {
         };
         Self {
             shared: Arc::new(shared),
-            child_env: environment::for_children(env, pass),
+            // Looked at for each child: which variables are secrets becomes known row by row.
+            env: env.clone(),
+            pass: pass.to_vec(),
             _stop_on_drop: stop.drop_guard(),
         }
     }
@@ -81,7 +84,7 @@ impl Process for LocalProcess {
     }
 
     fn child_env(&self) -> Vec<(OsString, OsString)> {
-        self.child_env.clone()
+        environment::for_children(&self.env, &self.pass)
     }
 
     fn shut_down(&self) -> BoxFuture<'static, ()> {
