@@ -100,7 +100,7 @@ fn check_config(
     let mut flaws = find_flaws(&(plugin.schema)(), value);
     match (plugin.check)(value) {
         // The type is the judge: a schema may be stricter than what serde takes.
-        Ok(()) => flaws.retain(|finding| matches!(finding.flaw, Flaw::UnknownKey)),
+        Ok(()) => flaws.retain(|finding| matches!(finding.flaw, Flaw::UnknownKey { .. })),
         Err(error) if is_covered(&error, &flaws) => {}
         Err(error) => {
             let problem = redact(error.message, &ready.secrets);
@@ -120,7 +120,7 @@ fn is_covered(error: &ConfigError, flaws: &[Finding]) -> bool {
     let missing = error.message.starts_with("missing field");
     flaws.iter().any(|finding| match finding.flaw {
         Flaw::Missing => missing && is_parent(&error.field, &finding.path),
-        Flaw::UnknownKey => {
+        Flaw::UnknownKey { .. } => {
             missing && finding.suggestion.is_some() && is_parent(&error.field, &finding.path)
         }
         Flaw::WrongType { .. } | Flaw::NoChoice { .. } => finding.path == error.field,

@@ -26,6 +26,8 @@ pub struct Row {
     pub patched_by: Vec<Origin>,
     pub(super) plugin_line: u32,
     pub(super) text: ConfigText,
+    /// What patches replaced, the newest last.
+    pub(super) replaced: Vec<ConfigText>,
     pub(super) ready: Ready,
 }
 
@@ -55,13 +57,27 @@ impl Row {
         }
     }
 
-    /// An error at the field of `config` with this path; the empty path is the whole.
-    pub(super) fn config_error(&self, path: &str, problem: String) -> RowError {
+    /// An error at the field of `config` with this path; the empty path is the whole. A field that
+    /// a patch left out is said to be that.
+    pub(super) fn config_error(&self, path: &str, mut problem: String) -> RowError {
         let line = self.text.line_of(path);
+        if let Some(place) = self.left_out(path) {
+            problem.push_str(&format!(
+                "; a patch replaces the row's whole `config`: repeat `{path} = …` from {place}"
+            ));
+        }
         let mut error = self.text.source.error(line, Some(&self.id), problem);
         let dot = if path.starts_with('[') || path.is_empty() { "" } else { "." };
         error.field = Some(format!("config{dot}{path}"));
         error
+    }
+
+    /// Where a field stands that a patch did not repeat.
+    fn left_out(&self, path: &str) -> Option<String> {
+        if self.text.place_of(path).is_some() {
+            return None;
+        }
+        self.replaced.iter().rev().find_map(|text| text.place_of(path))
     }
 
     /// An error at the row's `[[insert]]`.
@@ -160,6 +176,7 @@ fn insert(rows: &mut Vec<Row>, item: Item, source: &Source, errors: &mut Vec<Row
         patched_by: Vec::new(),
         plugin_line,
         text,
+        replaced: Vec::new(),
         ready: Ready::default(),
     });
 }
@@ -184,7 +201,7 @@ fn patch(row: &mut Row, item: Item, source: &Source, errors: &mut Vec<RowError>)
     }
     if let Some(text) = item.config {
         row.config = text.value.clone();
-        row.text = text;
+        row.replaced.push(std::mem::replace(&mut row.text, text));
     }
 }
 

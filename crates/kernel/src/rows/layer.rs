@@ -10,6 +10,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::error::RowError;
 use super::nearest::nearest;
+use crate::origin::place;
 
 /// Longest layer text, in bytes.
 pub const MAX_LAYER_BYTES: usize = 1024 * 1024;
@@ -62,6 +63,12 @@ impl ConfigText {
     pub(super) fn empty(source: Source, line: u32) -> Self {
         let lines = BTreeMap::from([(String::new(), line)]);
         Self { value: toml::Table::new(), source, lines }
+    }
+
+    /// Where exactly this field was written, when it was.
+    pub(super) fn place_of(&self, path: &str) -> Option<String> {
+        let line = *self.lines.get(path)?;
+        Some(place(&self.source.layer, self.source.file.as_deref(), line))
     }
 
     /// The line of the field, or of the nearest table around it that is in the text.

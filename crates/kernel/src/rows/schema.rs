@@ -20,7 +20,7 @@ pub(super) struct Finding {
 
 #[derive(Debug, PartialEq)]
 pub(super) enum Flaw {
-    UnknownKey,
+    UnknownKey { known: Vec<String> },
     Missing,
     WrongType { expected: String, found: &'static str },
     NoChoice { found: String, choices: Vec<String> },
@@ -29,7 +29,13 @@ pub(super) enum Flaw {
 impl Finding {
     pub(super) fn problem(&self) -> String {
         match &self.flaw {
-            Flaw::UnknownKey => "unknown key".to_owned(),
+            Flaw::UnknownKey { .. } if self.suggestion.is_some() => "unknown key".to_owned(),
+            Flaw::UnknownKey { known } if known.is_empty() => {
+                "unknown key; there is nothing to set here".to_owned()
+            }
+            Flaw::UnknownKey { known } => {
+                format!("unknown key; known are `{}`", known.join("`, `"))
+            }
             Flaw::Missing => "is required".to_owned(),
             Flaw::WrongType { expected, found } => format!("must be {expected}, found {found}"),
             Flaw::NoChoice { found, choices } => {
@@ -167,10 +173,16 @@ impl<'s> Walk<'s> {
             let path = join(path, &key);
             if schemas.is_empty() {
                 fields.shift_remove(&key);
-                let known = parts.iter().flat_map(|part| property_names(part));
-                let suggestion = nearest(&key, known).map(str::to_owned);
+                let mut known: Vec<String> = Vec::new();
+                for name in parts.iter().flat_map(|part| property_names(part)) {
+                    if !known.iter().any(|held| held == name) {
+                        known.push(name.to_owned());
+                    }
+                }
+                let suggestion = nearest(&key, known.iter().map(String::as_str));
+                let suggestion = suggestion.map(str::to_owned);
                 guessed.extend(suggestion.clone());
-                self.push(path, Flaw::UnknownKey, suggestion);
+                self.push(path, Flaw::UnknownKey { known }, suggestion);
             } else if let Some(value) = fields.get_mut(&key) {
                 self.value(&schemas, value, &path);
             }

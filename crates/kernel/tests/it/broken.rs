@@ -148,7 +148,11 @@ fn the_keys_and_types_of_a_config() {
             &["home.toml:4: row `read`, field `config.max_byte`: unknown key; \
                did you mean `max_bytes`?"],
         ),
-        ("zzz = 1\n", &["home.toml:4: row `read`, field `config.zzz`: unknown key"]),
+        (
+            "zzz = 1\n",
+            &["home.toml:4: row `read`, field `config.zzz`: unknown key; known are `max_bytes`, \
+               `root`, `retry`, `modes`"],
+        ),
         (
             "[row.config.retry]\n\natempts = 1\n",
             &["home.toml:6: row `read`, field `config.retry.atempts`: unknown key; \
@@ -156,7 +160,8 @@ fn the_keys_and_types_of_a_config() {
         ),
         (
             "retry = { attempts = 1, zzz = { deep = 1 } }\n",
-            &["home.toml:4: row `read`, field `config.retry.zzz`: unknown key"],
+            &["home.toml:4: row `read`, field `config.retry.zzz`: unknown key; known are \
+               `attempts`, `codes`"],
         ),
         (
             "max_bytes = \"many\"\n",
@@ -266,7 +271,8 @@ fn required_keys_tags_and_maps() {
         (
             "url = \"x\"\nauth = \"none\"\n\
              source = { kind = \"file\", path = \"p\", ur = \"x\" }\n",
-            &["home.toml:7: row `p`, field `config.source.ur`: unknown key"],
+            &["home.toml:7: row `p`, field `config.source.ur`: unknown key; known are \
+               `kind`, `path`"],
         ),
         (
             "url = \"x\"\nauth = \"none\"\nsource = { kind = \"fiel\", path = \"p\" }\n",
@@ -282,6 +288,36 @@ fn required_keys_tags_and_maps() {
     let free = "[[insert]]\nid = \"p\"\nplugin = \"provider\"\n[insert.config]\nurl = \"u\"\n\
                 auth = \"none\"\nextra = { any = [1, { thing = true }] }\n";
     assert!(compose(&[layer("x", None, free)], &catalog(), &references()).is_ok());
+}
+
+#[test]
+fn a_patch_that_left_a_required_key_out_is_told_where_it_stood() {
+    let base = "[[insert]]\nid = \"p\"\nplugin = \"provider\"\n[insert.config]\nurl = \"${home}\"\n\
+                auth = \"none\"\n[insert.config.models]\nbig = { window = 1 }\n";
+    let middle = "[[row]]\nid = \"p\"\nconfig = { url = \"x\" }\n";
+    let last = "[[row]]\nid = \"p\"\n[row.config]\nmodels = { big = {}, small = {} }\n";
+    let layers = [
+        layer("bundle base", None, base),
+        layer("middle", Some("m.toml"), middle),
+        layer("last", Some("l.toml"), last),
+    ];
+    let errors = compose(&layers, &catalog(), &references()).unwrap_err();
+    let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    let whole = "is required; a patch replaces the row's whole `config`: repeat";
+    assert_eq!(
+        lines,
+        [
+            format!("l.toml:3: row `p`, field `config.url`: {whole} `url = …` from m.toml:3"),
+            format!(
+                "l.toml:3: row `p`, field `config.auth`: {whole} `auth = …` from bundle base:6"
+            ),
+            format!(
+                "l.toml:4: row `p`, field `config.models.big.window`: {whole} \
+                 `models.big.window = …` from bundle base:8"
+            ),
+            "l.toml:4: row `p`, field `config.models.small.window`: is required".to_owned(),
+        ]
+    );
 }
 
 #[test]
