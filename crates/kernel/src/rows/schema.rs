@@ -173,12 +173,7 @@ impl<'s> Walk<'s> {
             let path = join(path, &key);
             if schemas.is_empty() {
                 fields.shift_remove(&key);
-                let mut known: Vec<String> = Vec::new();
-                for name in parts.iter().flat_map(|part| property_names(part)) {
-                    if !known.iter().any(|held| held == name) {
-                        known.push(name.to_owned());
-                    }
-                }
+                let known = property_names(&parts);
                 let suggestion = nearest(&key, known.iter().map(String::as_str));
                 let suggestion = suggestion.map(str::to_owned);
                 guessed.extend(suggestion.clone());
@@ -271,9 +266,16 @@ fn field_schema<'s>(part: &'s Map<String, Value>, key: &str) -> Option<&'s Value
         .or_else(|| part.get("additionalProperties").filter(|more| **more != Value::Bool(false)))
 }
 
-fn property_names(part: &Map<String, Value>) -> impl Iterator<Item = &str> {
-    let properties = part.get("properties").and_then(Value::as_object);
-    properties.into_iter().flat_map(|properties| properties.keys().map(String::as_str))
+/// Each name once.
+fn property_names(parts: &[&Map<String, Value>]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    let properties = parts.iter().filter_map(|part| part.get("properties")?.as_object());
+    for name in properties.flat_map(Map::keys) {
+        if !names.contains(name) {
+            names.push(name.clone());
+        }
+    }
+    names
 }
 
 fn expected_types(parts: &[&Map<String, Value>]) -> String {
