@@ -8,6 +8,7 @@ use reins_world::Env;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::chat::base_fault;
 use crate::redact::Secrets;
 use crate::vendor::{Model, Quirks, Unlisted, Vendor, VendorError};
 
@@ -162,6 +163,7 @@ pub(crate) enum Given {
 #[derive(Clone)]
 pub(crate) struct Route {
     pub(crate) row: String,
+    pub(crate) vendor: String,
     pub(crate) id: String,
     pub(crate) aliases: Vec<String>,
     pub(crate) base_url: Option<String>,
@@ -210,6 +212,7 @@ impl Route {
         };
         Ok(Self {
             row: row.to_owned(),
+            vendor: vendor.name,
             id: id.unwrap_or_else(|| row.to_owned()),
             aliases,
             base_url: config.base_url,
@@ -245,6 +248,9 @@ fn check(config: &ProviderConfig, vendor: &Vendor) -> Result<(), ConfigError> {
     if no_url {
         let problem = format!("vendor `{}` needs a base URL: set `base_url`", vendor.name);
         return Err(ConfigError::field("base_url", problem));
+    }
+    if let Some(fault) = config.base_url.as_deref().and_then(base_fault) {
+        return Err(ConfigError::field("base_url", fault));
     }
     for name in config.headers.keys() {
         let lower = name.to_ascii_lowercase();

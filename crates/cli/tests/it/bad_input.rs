@@ -131,15 +131,17 @@ fn wrong_models() -> Vec<Mistake> {
             &["hi", "-m", "deepseek/deepseek-v4-falsh"],
             2,
             "provider `deepseek` has no model `deepseek-v4-falsh`; did you mean \
-             `deepseek-v4-flash`? Its models are deepseek-v4-flash, deepseek-v4-pro; set \
-             `unlisted_models = \"allow\"` in row `deepseek` to use others",
+             `deepseek-v4-flash`? Its models are deepseek-v4-flash, deepseek-v4-pro; to use \
+             others, set `config = { vendor = \"deepseek\", unlisted_models = \"allow\" }` for row \
+             `deepseek`",
         ),
         mistake(
             "a model like no other",
             &["hi", "-m", "deepseek/gpt"],
             2,
             "provider `deepseek` has no model `gpt`; its models are deepseek-v4-flash, \
-             deepseek-v4-pro; set `unlisted_models = \"allow\"` in row `deepseek` to use others",
+             deepseek-v4-pro; to use others, set `config = { vendor = \"deepseek\", \
+             unlisted_models = \"allow\" }` for row `deepseek`",
         ),
         mistake(
             "an unknown provider",

@@ -81,10 +81,11 @@ impl ChatProvider {
             None => "its".to_owned(),
         };
         let message = format!(
-            "provider `{}` has no model `{id}`; {near} models are {}; set `unlisted_models = \
-             \"allow\"` in row `{}` to use others",
+            "provider `{}` has no model `{id}`; {near} models are {}; to use others, set `config = \
+             {{ vendor = \"{}\", unlisted_models = \"allow\" }}` for row `{}`",
             route.id,
             ids.join(", "),
+            route.vendor,
             route.row
         );
         Err(Failure::new(FailureCode::InvalidRequest, message))
@@ -217,19 +218,25 @@ fn end_point(route: &Route, read: &dyn Fn(&str) -> Option<String>) -> Result<Str
             route.id, route.row
         )));
     };
-    let base = base.trim().trim_end_matches('/');
+    match base_fault(&base) {
+        Some(fault) => Err(invalid(format!("{from} {fault}"))),
+        None => Ok(format!("{}/chat/completions", trimmed(&base))),
+    }
+}
+
+fn trimmed(base: &str) -> &str {
+    base.trim().trim_end_matches('/')
+}
+
+/// What is wrong with a base URL, to be read after what it came from.
+pub(crate) fn base_fault(base: &str) -> Option<String> {
+    let base = trimmed(base);
     let host = ["https://", "http://"].iter().find_map(|scheme| base.strip_prefix(scheme));
     if host.is_some_and(|host| host.split('/').next().is_some_and(|host| host.contains('@'))) {
-        let message = format!("{from} holds a name or password; a key belongs in `api_key`");
-        return Err(invalid(message));
+        return Some("holds a name or password; a key belongs in `api_key`".to_owned());
     }
-    if host.is_none_or(|host| host.is_empty() || host.starts_with('/'))
-        || base.contains(|c: char| c.is_whitespace() || c.is_control() || matches!(c, '?' | '#'))
-    {
-        return Err(invalid(format!(
-            "{from} is no base URL such as `https://api.deepseek.com`: `{}`",
-            error::quote(base)
-        )));
-    }
-    Ok(format!("{base}/chat/completions"))
+    let no_url = host.is_none_or(|host| host.is_empty() || host.starts_with('/'))
+        || base.contains(|c: char| c.is_whitespace() || c.is_control() || matches!(c, '?' | '#'));
+    let quoted = error::quote(base);
+    no_url.then(|| format!("is no base URL such as `https://api.deepseek.com`: `{quoted}`"))
 }

@@ -53,8 +53,9 @@ fn what_cannot_work_is_refused_before_any_request() {
     assert_eq!(
         unknown.to_string(),
         "INVALID_REQUEST: provider `deepseek` has no model `deepseek-v4-flsh`; did you mean \
-         `deepseek-v4-flash`? Its models are deepseek-v4-flash, deepseek-v4-pro; set \
-         `unlisted_models = \"allow\"` in row `row-1` to use others"
+         `deepseek-v4-flash`? Its models are deepseek-v4-flash, deepseek-v4-pro; to use \
+         others, set `config = { vendor = \"deepseek\", unlisted_models = \"allow\" }` for row \
+         `row-1`"
     );
     let effort = deepseek.resolve(asking("deepseek-v4-pro", Some("low"))).unwrap_err();
     assert_eq!(
@@ -85,18 +86,13 @@ fn any_server_by_its_row() {
 fn an_address_that_is_none() {
     for base in ["api.deepseek.com", "http://", "https:///v1", "http://a b", "http://a?x=1"] {
         let config = format!("vendor = \"deepseek\"\nbase_url = \"{base}\"");
-        let failure = EndPoint::new([]).provider(&config).ready().unwrap_err();
-        assert!(
-            failure.message.starts_with("`base_url` of row `row-1` is no base URL"),
-            "{failure}"
-        );
+        let (at, message) = refused(&config);
+        assert_eq!(at, "base_url");
+        assert!(message.starts_with("is no base URL such as `https://"), "{message}");
     }
-    let secret = "vendor = \"deepseek\"\nbase_url = \"https://me:hidden@host/v1\"";
-    let failure = EndPoint::new([]).provider(secret).ready().unwrap_err();
-    assert_eq!(
-        failure.message,
-        "`base_url` of row `row-1` holds a name or password; a key belongs in `api_key`"
-    );
+    let (at, message) = refused("vendor = \"deepseek\"\nbase_url = \"https://me:hidden@host/v1\"");
+    assert_eq!(at, "base_url");
+    assert_eq!(message, "holds a name or password; a key belongs in `api_key`");
     let variable = "vendor = \"compatible\"\nbase_url_env = \"LOCAL_URL\"";
     let failure = EndPoint::new([]).provider(variable).ready().unwrap_err();
     assert!(failure.message.contains("or the environment variable LOCAL_URL"), "{failure}");

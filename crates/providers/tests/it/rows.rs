@@ -92,4 +92,8 @@ async fn errors_name_row_and_field() {
     assert!(error.contains("`a`") && error.contains("effort"), "{error}");
     let error = build(&[("a", "vendor = \"deepseek\", api_kee = \"x\"")]).await.unwrap_err();
     assert!(error.contains("api_kee") && error.contains("api_key"), "{error}");
+    let local = "vendor = \"compatible\", base_url = \"localhost:8000/v1\"";
+    let error = build(&[("local", local)]).await.unwrap_err();
+    let wanted = "row `local`, field `config.base_url`: is no base URL such as `https://";
+    assert!(error.contains(wanted) && error.ends_with(": `localhost:8000/v1`"), "{error}");
 }
