@@ -47,7 +47,7 @@ pub enum StoreError {
     },
     /// Another writer has the session.
     #[error(
-        "session `{id}` is in use by {}; end that process or attach to it",
+        "session `{id}` is in use by {}; wait for it or end that process",
         holder(*pid, host.as_deref())
     )]
     Busy {
@@ -94,6 +94,18 @@ pub enum StoreError {
     HomeNotDirectory {
         /// What stands in the way.
         path: PathBuf,
+    },
+    /// The system makes no folder there: below `/proc`, or with too long a name.
+    #[error(
+        "the home cannot be made at {}: {source}; set REINS_HOME to a place where you can make \
+         folders",
+        path.display()
+    )]
+    HomeImpossible {
+        /// The folder that was refused.
+        path: PathBuf,
+        /// The system's reason.
+        source: Arc<io::Error>,
     },
     /// The home belongs to another user.
     #[error(
@@ -243,6 +255,14 @@ impl StoreError {
                 Self::unreadable(&path, "a file stands where a folder belongs", MOVE_AWAY)
             }
             _ => Self::Io { path, source: Arc::new(source) },
+        }
+    }
+
+    /// The error of making a folder of the home.
+    pub(crate) fn making_home(path: &Path, source: io::Error) -> Self {
+        match Self::io(path, source) {
+            Self::Io { path, source } => Self::HomeImpossible { path, source },
+            told => told,
         }
     }
 

@@ -93,7 +93,7 @@ fn nearest_existing(home: &Path) -> Result<(PathBuf, bool), StoreError> {
             // Below a regular file: the file is found further up.
             Err(e) if e.kind() == io::ErrorKind::NotADirectory => {}
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-            Err(e) => return Err(StoreError::io(path, e)),
+            Err(e) => return Err(StoreError::making_home(path, e)),
         }
     }
     Ok((PathBuf::from("."), false))
@@ -109,7 +109,7 @@ pub(crate) fn make_dirs(path: &Path) -> Result<(), StoreError> {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
                 return Err(StoreError::HomeNotDirectory { path: dir.to_path_buf() });
             }
-            Err(e) => return Err(StoreError::io(dir, e)),
+            Err(e) => return Err(StoreError::making_home(dir, e)),
         }
         let parent = dir.parent().filter(|p| !p.as_os_str().is_empty());
         sync_dir(parent.unwrap_or(Path::new(".")))?;

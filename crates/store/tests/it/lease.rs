@@ -17,7 +17,9 @@ async fn the_second_opener_learns_who_has_it() {
     let error = open(&store).await.unwrap_err();
     let StoreError::Busy { pid, .. } = &error else { panic!("{error}") };
     assert_eq!(*pid, Some(std::process::id()));
-    assert!(error.to_string().contains("in use by this process"), "{error}");
+    let text = error.to_string();
+    assert!(text.contains("in use by this process"), "{error}");
+    assert!(text.ends_with("; wait for it or end that process"), "{error}");
     let lease = inspect(&store).await.unwrap().lease.unwrap();
     assert_eq!(lease.pid, std::process::id());
     session.log.close().await.unwrap();

@@ -134,6 +134,21 @@ async fn a_home_at_or_below_a_file_is_refused() {
 }
 
 #[tokio::test]
+async fn a_place_where_no_folder_can_be_is_said() {
+    let root = tempfile::tempdir().unwrap();
+    let homes = [root.path().join("x".repeat(300)).join("home"), "/proc/no-such/home".into()];
+    for home in homes {
+        let error = create_error(&store(&home)).await;
+        let StoreError::HomeImpossible { path, .. } = &error else { panic!("{error}") };
+        assert!(home.starts_with(path), "{error}");
+        let text = error.to_string();
+        assert!(text.starts_with("the home cannot be made at "), "{text}");
+        assert!(text.ends_with("; set REINS_HOME to a place where you can make folders"), "{text}");
+    }
+    assert_eq!(std::fs::read_dir(root.path()).unwrap().count(), 0);
+}
+
+#[tokio::test]
 async fn folders_and_files_in_each_others_place_are_named() {
     let home = tempfile::tempdir().unwrap();
     let store = store(home.path());
