@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// Longest line that is written or read, in bytes. Larger contents are spilled as blobs.
+/// Longest line that is written or read, in bytes. What is larger is refused.
 pub const MAX_LINE_BYTES: usize = 64 * 1024 * 1024;
 
 /// Length of `,"sum":"xxxxxxxx"}`.

@@ -28,7 +28,7 @@ pub struct StoreConfig {
     /// How many bytes of committed events stay in memory for clients that watch.
     #[serde(default = "recent_bytes")]
     pub recent_bytes: usize,
-    /// The largest image, spilled output or file version that is kept, in bytes.
+    /// The largest blob that is kept, in bytes. Nothing makes blobs yet.
     #[serde(default = "blob_bytes_max")]
     pub blob_bytes_max: usize,
 }
