@@ -14,9 +14,9 @@ use serde_json::value::RawValue;
 use crate::observations::Observations;
 
 /// A tool as its author writes it. The input's doc comments are what the model reads of its
-/// parameters. Register it with [`tool`].
+/// parameters. Register it with [`crate::erase`].
 pub trait Tool: Send + Sync + 'static {
-    /// The parameters. Unknown keys are refused when the type says `deny_unknown_fields`.
+    /// The parameters. Unknown keys are refused, also in objects inside.
     type Input: DeserializeOwned + JsonSchema + Send;
 
     /// What the model calls it: lower case, digits, underscore.
