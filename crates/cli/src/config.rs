@@ -22,6 +22,6 @@ pub(crate) async fn config(start: &Start, command: &ConfigCommand) -> Result<u8,
             format!("{enabled} rows are fine\n")
         }
     };
-    terminal::print(&text).map_err(|e| CliError::internal(format!("standard output: {e}")))?;
+    terminal::print_text(&text).map_err(|e| CliError::internal(format!("standard output: {e}")))?;
     Ok(exit::COMPLETED)
 }

@@ -28,6 +28,8 @@ pub(crate) const INTERRUPTED: u8 = 130;
 /// SIGTERM or SIGHUP.
 pub(crate) const TERMINATED: u8 = 143;
 
+const NO_KEY: &str = "`reins demo` needs no key; for other servers see README.md, Models";
+
 /// An error with its exit code, in the words that the user reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CliError {
@@ -59,9 +61,17 @@ impl CliError {
         self
     }
 
+    /// As [`CliError::with_hint`], for any number of them on one line.
+    pub(crate) fn with_hints<'a>(mut self, hints: impl IntoIterator<Item = &'a str>) -> Self {
+        let hints: Vec<&str> = hints.into_iter().collect();
+        self.hint = (!hints.is_empty()).then(|| hints.join(" · "));
+        self
+    }
+
     /// A failure that was found before anything left the machine.
     pub(crate) fn before_request(failure: &Failure) -> Self {
-        Self::new(USAGE, failure.code.as_str(), failure.message.clone())
+        let error = Self::new(USAGE, failure.code.as_str(), failure.message.clone());
+        if failure.code == FailureCode::Auth { error.with_hint(NO_KEY) } else { error }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use reins_agent::{AnyTool, Execute, Guard, PostExecute, PreExecute};
 use reins_host::Host;
-use reins_kernel::{LayerInfo, nearest};
+use reins_kernel::{LayerInfo, Row, nearest};
 
 use crate::args::ExplainCommand;
 use crate::exit::{self, CliError};
@@ -14,13 +14,17 @@ pub(crate) async fn explain(start: &Start, command: ExplainCommand) -> Result<u8
     let host = start.host(&compose, None).await?;
     let text = tool(&host, &name);
     host.stop().await;
-    terminal::print(&text?).map_err(|e| CliError::internal(format!("standard output: {e}")))?;
+    terminal::print_text(&text?)
+        .map_err(|e| CliError::internal(format!("standard output: {e}")))?;
     Ok(exit::COMPLETED)
 }
 
 fn tool(host: &Host, name: &str) -> Result<String, CliError> {
     let scope = host.scope();
     let Some(entry) = scope.entry::<dyn AnyTool>(name) else {
+        if let Some(row) = disabled(host.rows(), name) {
+            return Err(row);
+        }
         let tools = scope.entries::<dyn AnyTool>();
         let names: Vec<&str> = tools.iter().map(|tool| &*tool.name).collect();
         let error = CliError::usage(format!("there is no tool `{name}`"));
@@ -54,6 +58,19 @@ fn tool(host: &Host, name: &str) -> Result<String, CliError> {
         .map_err(|e| CliError::internal(e.to_string()))?;
     line(&mut text, format_args!("\nwhat the model reads:\n{}\n{parameters}", schema.description));
     Ok(text)
+}
+
+/// The error that names the disabled row which would bring the tool.
+fn disabled(rows: &[Row], name: &str) -> Option<CliError> {
+    let plugin = format!("tool-{name}");
+    let row = rows.iter().find(|row| row.disabled && (row.id == name || row.plugin == plugin))?;
+    // The newest change is the one that counts; without any it was inserted so.
+    let by = row.patched_by.last().unwrap_or(&row.origin);
+    let place = by.place();
+    let layer = if by.file.is_some() { format!("{} ({place})", by.layer) } else { place };
+    let message =
+        format!("there is no tool `{name}`: tool row `{}` is disabled by {layer}", row.id);
+    Some(CliError::usage(message).with_hint("take `disabled` out there to have the tool again"))
 }
 
 fn layers(text: &mut String, layers: &[LayerInfo]) {

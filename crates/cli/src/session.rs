@@ -1,7 +1,9 @@
 //! `reins session`
 
+use std::collections::HashMap;
+
 use reins_host::SessionView;
-use reins_schema::{Block, Event, Payload, Role, SessionId};
+use reins_schema::{Block, CallId, Event, Payload, SessionId, Source, ToolResult, ToolResultBlock};
 use reins_store::SessionSummary;
 
 use crate::args::{ComposeArgs, SessionCommand};
@@ -39,7 +41,7 @@ fn line(session: &SessionSummary) -> String {
         "{}  {}  {}  {}\n",
         session.header.id,
         local_time(session.modified),
-        terminal::shown(&session.header.cwd.to_string_lossy()),
+        session.header.cwd.display(),
         terminal::one_line(prompt, 60),
     )
 }
@@ -55,9 +57,10 @@ fn local_time(unix_ms: i64) -> String {
 async fn show(start: &Start, compose: &ComposeArgs, id: SessionId) -> Result<u8, CliError> {
     let host = start.host(compose, None).await?;
     let mut shown = Ok(());
+    let mut calls = HashMap::new();
     let mut each = |event: &Event| {
-        if shown.is_ok()
-            && let Some(text) = describe(event)
+        if let Some(text) = describe(event, &mut calls)
+            && shown.is_ok()
         {
             shown = print(&text);
         }
@@ -66,48 +69,59 @@ async fn show(start: &Start, compose: &ComposeArgs, id: SessionId) -> Result<u8,
     host.stop().await;
     shown?;
     let view = view.map_err(|e| CliError::from(e.0))?;
-    print(&format!(
-        "\n{} events, {} turns, {} tokens in, {} out\n",
-        view.events,
-        view.turns,
-        view.usage.input_tokens + view.usage.cache_read_tokens,
-        view.usage.output_tokens
-    ))?;
+    print(&format!("\n{}\n", totals(&view)))?;
     Ok(crate::exit::COMPLETED)
 }
 
-/// What people want to see of an event; nothing for the bookkeeping.
-fn describe(event: &Event) -> Option<String> {
+fn totals(view: &SessionView) -> String {
+    let mut totals =
+        vec![terminal::count(view.events, "event"), terminal::count(view.turns, "turn")];
+    let usage = view.usage;
+    let read = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens;
+    if read + usage.output_tokens > 0 {
+        totals.push(format!("{} in", terminal::count(read, "token")));
+        totals.push(format!("{} out", usage.output_tokens));
+    }
+    totals.join(", ")
+}
+
+/// Who said it: a person, the harness, or which model.
+fn speaker(source: &Source) -> String {
+    match source {
+        Source::User => "you".to_owned(),
+        Source::Model { provider, model, .. } => format!("model {provider}/{model}"),
+        Source::Tool { .. } => "tool".to_owned(),
+        Source::Plugin { .. } => "reins".to_owned(),
+        Source::Unknown(_) => "?".to_owned(),
+    }
+}
+
+/// What people want to see of an event; nothing for the bookkeeping. `calls` holds the tools that
+/// are asked for.
+fn describe(event: &Event, calls: &mut HashMap<CallId, String>) -> Option<String> {
     let text = match Payload::read(&event.body).ok()? {
         Payload::TurnStart(start) => format!("\n== turn {} ==\n", start.turn),
         Payload::UserMessage(entered) => {
-            let who = if entered.inbox.is_empty() { "reins" } else { "you" };
+            let who = speaker(&entered.message.source);
             format!("[{}] {who}: {}\n", event.seq, entered.message.text())
         }
         Payload::AssistantMessage(answer) => {
+            for call in answer.message.calls() {
+                calls.insert(call.id.clone(), call.name.clone());
+            }
             let blocks = answer.message.content.iter().filter_map(|block| match block {
                 Block::Text(text) => Some(text.clone()),
                 Block::ToolCall(call) => Some(format!("→ {} {}", call.name, call.arguments)),
                 _ => None,
             });
             let lines: Vec<String> = blocks.collect();
-            let who = if answer.message.role == Role::Assistant { "model" } else { "?" };
+            let who = speaker(&answer.message.source);
             format!("[{}] {who}: {}\n", event.seq, lines.join("\n"))
         }
         Payload::AssistantAttempt(attempt) => {
             format!("[{}] attempt {} failed: {}\n", event.seq, attempt.attempt, attempt.failure)
         }
-        Payload::ToolResult(result) => {
-            let texts = result.message.content.iter().filter_map(|block| match block {
-                Block::ToolResult(answer) => Some(answer.content.iter()),
-                _ => None,
-            });
-            let texts = texts.flatten().filter_map(|block| match block {
-                Block::Text(text) => Some(text.as_str()),
-                _ => None,
-            });
-            format!("[{}] result: {}\n", event.seq, texts.collect::<String>())
-        }
+        Payload::ToolResult(result) => result_text(event.seq, &result, calls),
         Payload::TurnEnd(end) => format!("[{}] turn ended: {}\n", event.seq, end.reason.word()),
         Payload::SessionRecovered(facts) => {
             format!("[{}] recovered: {} (kept in {})\n", event.seq, facts.damage, facts.kept_in)
@@ -118,9 +132,26 @@ fn describe(event: &Event) -> Option<String> {
         Payload::LimitReached(limit) => format!("[{}] limit {} reached\n", event.seq, limit.name),
         _ => return None,
     };
-    Some(terminal::shown(&text))
+    Some(text)
+}
+
+fn result_text(seq: u64, result: &ToolResult, calls: &HashMap<CallId, String>) -> String {
+    let answers = result.message.content.iter().filter_map(|block| match block {
+        Block::ToolResult(answer) => Some(answer),
+        _ => None,
+    });
+    let answers: Vec<&ToolResultBlock> = answers.collect();
+    let texts = answers.iter().flat_map(|answer| &answer.content).filter_map(|block| match block {
+        Block::Text(text) => Some(text.as_str()),
+        _ => None,
+    });
+    let text: String = texts.collect();
+    let tool = answers.first().and_then(|answer| calls.get(&answer.tool_call_id));
+    let tool = tool.map_or("?", String::as_str);
+    let failed = if answers.iter().any(|answer| answer.is_error) { " (failed)" } else { "" };
+    format!("[{seq}] result of {tool}{failed}: {}\n", text.trim_end_matches('\n'))
 }
 
 fn print(text: &str) -> Result<(), CliError> {
-    terminal::print(text).map_err(|e| CliError::internal(format!("standard output: {e}")))
+    terminal::print_text(text).map_err(|e| CliError::internal(format!("standard output: {e}")))
 }

@@ -48,6 +48,21 @@ impl Start {
         Ok(Host::new(built.map_err(|errors| row_errors(&errors))?)?)
     }
 
+    /// What a person types to run this program: its name when the search path leads to it, else
+    /// its path.
+    pub(crate) fn program(&self) -> String {
+        const NAME: &str = "reins";
+        let Ok(own) = std::env::current_exe() else { return NAME.to_owned() };
+        let path = self.env.get("PATH").unwrap_or_default();
+        let places = std::env::split_paths(path).map(|folder| folder.join(NAME));
+        let found = places.into_iter().find(|place| place.is_file());
+        let found = found.and_then(|place| place.canonicalize().ok());
+        if found.is_some() && found == own.canonicalize().ok() {
+            return NAME.to_owned();
+        }
+        quoted(&own.to_string_lossy())
+    }
+
     /// What only the process itself can provide.
     pub(crate) fn root(&self) -> Result<Root, CliError> {
         let mut root = Root::default();
@@ -59,4 +74,26 @@ impl Start {
 pub(crate) fn row_errors(errors: &[RowError]) -> CliError {
     let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
     CliError::config(lines.join("\n"))
+}
+
+/// As one word of a shell.
+pub(crate) fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+:,@%".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_where_a_shell_would_split_them() {
+        assert_eq!(quoted("/tmp/reins-1.2_ä"), "/tmp/reins-1.2_ä");
+        assert_eq!(quoted("/my files/a"), "'/my files/a'");
+        assert_eq!(quoted("it's"), "'it'\\''s'");
+        assert_eq!(quoted(""), "''");
+    }
 }

@@ -2,6 +2,8 @@
 
 use std::io::{IsTerminal, Write};
 
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+
 /// A line for people, on standard error. It may quote a server, so nothing in it drives the
 /// terminal.
 pub(crate) fn note(line: &str) {
@@ -15,7 +17,7 @@ pub(crate) fn note_part(part: &str) {
     drop(err.write_all(part.as_bytes()).and_then(|()| err.flush()));
 }
 
-/// Output proper. A reader that went away (`| head`) is no error of ours.
+/// Output proper, byte for byte. A reader that went away (`| head`) is no error of ours.
 pub(crate) fn print(text: &str) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -24,9 +26,39 @@ pub(crate) fn print(text: &str) -> std::io::Result<()> {
     }
 }
 
+/// Output that quotes a model, a tool, a server or a file: raw into a pipe or file, as [`shown`] on
+/// a terminal.
+pub(crate) fn print_text(text: &str) -> std::io::Result<()> {
+    if std::io::stdout().is_terminal() { print(&shown(text)) } else { print(text) }
+}
+
+/// As [`print_text`] for lines of JSON, which stay JSON of the same value.
+pub(crate) fn print_json(text: &str) -> std::io::Result<()> {
+    if std::io::stdout().is_terminal() { print(&shown_json(text)) } else { print(text) }
+}
+
 /// Whether a person watches.
 pub(crate) fn is_interactive() -> bool {
     std::io::stdout().is_terminal() && std::io::stderr().is_terminal()
+}
+
+/// Whether what is written to standard error appears between what is written to standard output.
+pub(crate) fn is_one_terminal() -> bool {
+    let (Ok(out), Ok(err)) =
+        (rustix::fs::fstat(std::io::stdout()), rustix::fs::fstat(std::io::stderr()))
+    else {
+        return false;
+    };
+    is_interactive() && out.st_rdev == err.st_rdev
+}
+
+/// Whether a character would drive the terminal, or reorder or hide text. The joiners U+200C and
+/// U+200D belong to the writing of many languages and to emoji.
+fn is_hidden(c: char) -> bool {
+    matches!(c, '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{feff}')
+        || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}')
+        || matches!(c, '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+        || (c.is_control() && !matches!(c, '\n' | '\t'))
 }
 
 /// Text from models and tools as it may be shown: control characters except line feed and tab,
@@ -34,9 +66,7 @@ pub(crate) fn is_interactive() -> bool {
 pub(crate) fn shown(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
-        let hidden = matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}')
-            || matches!(c, '\u{2060}'..='\u{2069}' | '\u{feff}');
-        if hidden || (c.is_control() && !matches!(c, '\n' | '\t')) {
+        if is_hidden(c) {
             shown.extend(c.escape_unicode());
         } else {
             shown.push(c);
@@ -45,18 +75,50 @@ pub(crate) fn shown(text: &str) -> String {
     shown
 }
 
-/// As [`shown`], on one line of at most `width` characters.
+/// As [`shown`] for JSON, in which such characters stand only inside strings.
+fn shown_json(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_hidden(c) {
+            let mut units = [0; 2];
+            for unit in c.encode_utf16(&mut units) {
+                shown.push_str(&format!("\\u{unit:04x}"));
+            }
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
+/// As [`shown`], on one line of at most `width` cells of a terminal.
 pub(crate) fn one_line(text: &str, width: usize) -> String {
     let flat: String =
         shown(text).chars().map(|c| if c.is_whitespace() { ' ' } else { c }).collect();
-    if flat.chars().count() <= width {
+    if flat.width() <= width {
         return flat;
     }
-    let cut: String = flat.chars().take(width.saturating_sub(1)).collect();
+    let mut left = width.saturating_sub(1);
+    let fits = |c: &char| {
+        let rest = left.checked_sub(c.width().unwrap_or(0));
+        left = rest.unwrap_or(0);
+        rest.is_some()
+    };
+    let cut: String = flat.chars().take_while(fits).collect();
     format!("{cut}…")
 }
 
+/// `1 line`, `2 lines`.
+pub(crate) fn count(number: u64, one: &str) -> String {
+    if number == 1 { format!("1 {one}") } else { format!("{number} {}", plural(one)) }
+}
+
+fn plural(one: &str) -> String {
+    if one.ends_with("ch") { format!("{one}es") } else { format!("{one}s") }
+}
+
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may stop at a surprise")]
 mod tests {
     use super::*;
 
@@ -67,8 +129,34 @@ mod tests {
     }
 
     #[test]
-    fn long_lines_are_cut_by_characters() {
+    fn joiners_stay_and_other_invisible_characters_do_not() {
+        let family = "\u{1f468}\u{200d}\u{1f469}\u{200d}\u{1f467} \u{645}\u{6cc}\u{200c}\u{62e}";
+        assert_eq!(shown(family), family);
+        assert_eq!(shown("a\u{61c}\u{2028}\u{e0041}\u{9b}"), "a\\u{61c}\\u{2028}\\u{e0041}\\u{9b}");
+    }
+
+    #[test]
+    fn json_for_a_terminal_has_the_same_value() {
+        let value = "a\u{9b}2J\u{202e}\u{e0041}\u{7f} \u{1b}";
+        let text = format!("{}\n", serde_json::to_string(value).unwrap());
+        let safe = shown_json(&text);
+        assert_eq!(safe, "\"a\\u009b2J\\u202e\\udb40\\udc41\\u007f \\u001b\"\n");
+        assert_eq!(serde_json::from_str::<String>(&safe).unwrap(), value);
+    }
+
+    #[test]
+    fn long_lines_are_cut_by_cells() {
         assert_eq!(one_line("äöü\nß long", 6), "äöü ß…");
         assert_eq!(one_line("short", 6), "short");
+        assert_eq!(one_line("漢字漢", 6), "漢字漢");
+        assert_eq!(one_line("漢字漢字", 6), "漢字…");
+        assert_eq!(one_line("漢字漢字", 5), "漢字…");
+    }
+
+    #[test]
+    fn one_is_singular() {
+        assert_eq!(count(1, "match"), "1 match");
+        assert_eq!(count(0, "match"), "0 matches");
+        assert_eq!(count(2, "line"), "2 lines");
     }
 }

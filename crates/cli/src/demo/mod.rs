@@ -2,16 +2,17 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 use reins_kernel::Layer;
 use reins_providers::script::{Recorder, Script, ScriptOptions, ScriptServer};
+use tempfile::TempDir;
 
 use crate::args::{ComposeArgs, DemoArgs, Output, RunArgs};
 use crate::exit::{self, CliError};
-use crate::run::run_prompt;
-use crate::start::Start;
+use crate::run::open;
+use crate::start::{Start, quoted};
 use crate::terminal;
 
 /// A small project with a mistake that its check finds.
@@ -29,49 +30,54 @@ pub(crate) async fn demo(start: &Start, args: DemoArgs) -> Result<u8, CliError> 
     let script = Script::parse(SCRIPT, "demo script").map_err(internal)?;
     let options = ScriptOptions { record, ..ScriptOptions::default() };
     let server = ScriptServer::start(script, options).map_err(internal)?;
+    let result = with_model(start, &server.base_url(), project).await;
+    server.stop().await;
+    result
+}
+
+/// The project goes away again when no session can be opened.
+async fn with_model(start: &Start, base_url: &str, project: TempDir) -> Result<u8, CliError> {
+    let began = Instant::now();
+    let layer = Layer {
+        name: "demo".to_owned(),
+        file: None,
+        text: format!(
+            "[[insert]]\nid = \"scripted\"\nplugin = \"provider-chat\"\n\
+             config = {{ vendor = \"compatible\", base_url = \"{base_url}\" }}\n"
+        ),
+    };
+    let opened = open(start, &run_args(project.path()), Some(layer)).await?;
+    let project = project.keep();
     terminal::note(&format!(
         "reins demo: the model is SCRIPTED, its answers come from a file in this program.\n\
          Everything else is real: loop, tools, HTTP, log.\n\
          project: {}\nprompt: {PROMPT}",
         project.display()
     ));
-    let layer = Layer {
-        name: "demo".to_owned(),
-        file: None,
-        text: format!(
-            "[[insert]]\nid = \"scripted\"\nplugin = \"provider-chat\"\n\
-             config = {{ vendor = \"compatible\", base_url = \"{}\" }}\n",
-            server.base_url()
-        ),
-    };
-    let result =
-        run_prompt(start, run_args(&project), PROMPT.to_owned(), Some(layer), Instant::now());
-    let result = result.await;
-    server.stop().await;
-    let (code, session) = result?;
+    let (code, session) = opened.go(start, PROMPT.to_owned(), began).await?;
     if code == exit::COMPLETED {
+        let program = start.program();
         terminal::note(&format!(
             "\nSee for yourself: cd {} && bash check.sh\n\
-             The session: reins session show {session}\n\
+             The session: {program} session show {session}\n\
              Its log: {}\n\
-             With a real model: export DEEPSEEK_API_KEY=… ; reins run \"what to do\"",
-            project.display(),
+             With a real model: export DEEPSEEK_API_KEY=… ; {program} run \"what to do\"",
+            quoted(&project.to_string_lossy()),
             start.home.join("sessions").join(session.as_str()).display()
         ));
     }
     Ok(code)
 }
 
-fn make_project() -> Result<PathBuf, CliError> {
-    let project = tempfile::Builder::new()
-        .prefix("reins-demo-")
-        .tempdir()
-        .map_err(|e| CliError::internal(format!("a temporary folder: {e}")))?
-        .keep();
+fn make_project() -> Result<TempDir, CliError> {
+    let unusable = |e: std::io::Error| {
+        CliError::usage(format!("a temporary folder for the project cannot be made: {e}"))
+            .with_hint("set TMPDIR to a folder that can be written")
+    };
+    let project = tempfile::Builder::new().prefix("reins-demo-").tempdir().map_err(unusable)?;
     for (name, content) in PROJECT {
-        let path = project.join(name);
-        let written = File::create(&path).and_then(|mut file| file.write_all(content.as_bytes()));
-        written.map_err(|e| CliError::internal(format!("{}: {e}", path.display())))?;
+        let file = File::create(project.path().join(name));
+        file.and_then(|mut file| file.write_all(content.as_bytes())).map_err(unusable)?;
     }
     Ok(project)
 }

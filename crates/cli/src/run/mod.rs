@@ -1,17 +1,20 @@
 //! `reins run`
 
+mod calls;
 mod output;
 mod progress;
 mod prompt;
+mod screen;
 
 use std::path::PathBuf;
 use std::time::Instant;
 
-use reins_host::{OpenOrder, RunEnd, RunOrder, RunOutcome, SessionChoice};
+use reins_agent::Agent;
+use reins_host::{Host, OpenOrder, RunEnd, RunOrder, RunOutcome, SessionChoice};
 use reins_kernel::Layer;
-use reins_schema::{Event, SessionId, TurnEndReason};
+use reins_schema::{Event, Payload, SessionId, TurnEndReason};
 
-use crate::args::RunArgs;
+use crate::args::{Output, RunArgs};
 use crate::exit::{self, CliError};
 use crate::signals::Signals;
 use crate::start::Start;
@@ -32,61 +35,99 @@ pub(crate) async fn run(start: &Start, args: RunArgs) -> u8 {
         Ok(prompt) => prompt,
         Err(error) => return output::early(output, &error, began.elapsed()),
     };
-    match run_prompt(start, args, prompt, None, began).await {
+    let opened = match open(start, &args, None).await {
+        Ok(opened) => opened,
+        Err(error) => return output::early(output, &error, began.elapsed()),
+    };
+    match opened.go(start, prompt, began).await {
         Ok((code, _)) => code,
         Err(error) => output::early(output, &error, began.elapsed()),
     }
 }
 
-/// Runs a prompt that is already known; `extra` is a layer on top of all others. Returns the exit
-/// code and the session.
-pub(crate) async fn run_prompt(
+/// A session that is ready for a prompt.
+pub(crate) struct Opened {
+    host: Host,
+    agent: Agent,
+    signals: Signals,
+    output: Output,
+    /// Another process can go on with the session.
+    lasting: bool,
+}
+
+/// Opens the session that the arguments ask for; `extra` is a layer on top of all others, which
+/// only this process has.
+pub(crate) async fn open(
     start: &Start,
-    args: RunArgs,
-    prompt: String,
+    args: &RunArgs,
     extra: Option<Layer>,
-    began: Instant,
-) -> Result<(u8, SessionId), CliError> {
+) -> Result<Opened, CliError> {
+    let lasting = extra.is_none();
     let cwd = directory(start, args.cwd.as_ref())?;
     let signals = Signals::listen()?;
     let host = start.host(&args.compose, extra).await?;
     let order = OpenOrder {
-        session: match args.session {
-            Some(id) => SessionChoice::Id(SessionId::new(id)),
+        session: match &args.session {
+            Some(id) => SessionChoice::Id(SessionId::new(id.clone())),
             None if args.continue_newest => SessionChoice::Newest,
             None => SessionChoice::New,
         },
         cwd,
         explicit_cwd: args.cwd.is_some(),
-        model: args.model,
+        model: args.model.clone(),
         max_steps: args.max_steps,
         max_time_ms: args.max_time.map(|t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX)),
     };
-    let agent = match host.open(order).await {
-        Ok(agent) => agent,
+    match host.open(order).await {
+        Ok(agent) => Ok(Opened { host, agent, signals, output: args.output, lasting }),
         Err(error) => {
             host.stop().await;
-            return Err(error.into());
+            Err(error.into())
         }
-    };
-    terminal::note(
-        "reins: no sandbox yet: commands run with all your permissions (danger-full-access)",
-    );
-    let mut progress = Progress::start(args.output);
-    let (mut show, ticker) = progress.parts();
-    let mut watch = |event: &Event| show.see(event);
-    let run = reins_host::run(
-        &agent,
-        RunOrder { prompt, cancel: signals.cancel.clone(), watch: &mut watch },
-    );
-    let outcome = ticker.alongside(run).await;
-    show.finish();
-    agent.close().await;
-    host.stop().await;
-    let code = exit_code(&outcome, signals.code());
-    let report = Report { session: agent.session(), outcome: &outcome, elapsed: began.elapsed() };
-    output::end(args.output, &report, code)?;
-    Ok((code, agent.session().clone()))
+    }
+}
+
+impl Opened {
+    /// Runs a prompt and ends. Returns the exit code and the session.
+    pub(crate) async fn go(
+        self,
+        start: &Start,
+        prompt: String,
+        began: Instant,
+    ) -> Result<(u8, SessionId), CliError> {
+        let Self { host, agent, signals, output, lasting } = self;
+        terminal::note(
+            "reins: no sandbox yet: commands run with all your permissions (danger-full-access)",
+        );
+        let mut progress = Progress::start(output, &start.env);
+        let (mut show, ticker) = progress.parts();
+        let mut attempts = 0;
+        let mut watch = |event: &Event| {
+            if event.body.kind == "assistant/attempt"
+                && let Ok(Payload::AssistantAttempt(attempt)) = Payload::read(&event.body)
+            {
+                attempts = attempt.attempt;
+            }
+            show.see(event);
+        };
+        let order = RunOrder { prompt, cancel: signals.cancel.clone(), watch: &mut watch };
+        let outcome = ticker.alongside(reins_host::run(&agent, order)).await;
+        show.finish();
+        agent.close().await;
+        host.stop().await;
+        let code = exit_code(&outcome, signals.code());
+        let session = agent.session();
+        let go_on = lasting.then(|| format!("{} run --session {session} \"…\"", start.program()));
+        let report = Report {
+            session,
+            outcome: &outcome,
+            elapsed: began.elapsed(),
+            attempts,
+            go_on: go_on.as_deref(),
+        };
+        output::end(output, &report, code)?;
+        Ok((code, session.clone()))
+    }
 }
 
 fn directory(start: &Start, asked: Option<&PathBuf>) -> Result<PathBuf, CliError> {

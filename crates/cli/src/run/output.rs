@@ -3,18 +3,24 @@
 use std::time::Duration;
 
 use reins_host::{Denied, RunEnd, RunOutcome};
-use reins_schema::{Event, SessionId, TurnEndReason, Usage};
+use reins_schema::{Event, FailureCode, SessionId, TurnEndReason, Usage};
 use serde::Serialize;
 
 use crate::args::Output;
 use crate::exit::{self, CliError};
 use crate::terminal;
 
+use super::screen::{seconds, tokens};
+
 /// A finished run.
 pub(super) struct Report<'a> {
     pub(super) session: &'a SessionId,
     pub(super) outcome: &'a RunOutcome,
     pub(super) elapsed: Duration,
+    /// How often the last request was tried.
+    pub(super) attempts: u32,
+    /// The command that goes on with the session; none when no command could.
+    pub(super) go_on: Option<&'a str>,
 }
 
 /// The object of `--output json`. All keys are always there.
@@ -52,6 +58,9 @@ struct ErrorObject<'a> {
 }
 
 const SCHEMA: &str = "reins.run/1";
+const GO_ON: &str = "what happened so far is in the session; go on with `reins run --continue`";
+const NETWORK: &str = "is the network there, and the address right (the variable \
+                       DEEPSEEK_BASE_URL, or `base_url` of the provider's row)?";
 
 /// Reports an error before there was a turn, and returns its exit code.
 pub(crate) fn early(output: Output, error: &CliError, elapsed: Duration) -> u8 {
@@ -89,12 +98,14 @@ pub(crate) fn early(output: Output, error: &CliError, elapsed: Duration) -> u8 {
 /// Reports a run.
 pub(super) fn end(output: Output, report: &Report<'_>, code: u8) -> Result<(), CliError> {
     let outcome = report.outcome;
-    let error = (code != exit::COMPLETED).then(|| explain(outcome, code));
+    let watched = output == Output::Text && terminal::is_interactive();
+    let goes_on_below = watched && report.go_on.is_some();
+    let error = (code != exit::COMPLETED).then(|| explain(report, code, goes_on_below));
     match output {
         Output::Text => {
-            if !terminal::is_interactive() && !outcome.text.is_empty() {
+            if !watched && !outcome.text.is_empty() {
                 let text = outcome.text.trim_end_matches('\n');
-                terminal::print(&format!("{text}\n")).map_err(stdout_error)?;
+                terminal::print_text(&format!("{text}\n")).map_err(stdout_error)?;
             }
         }
         Output::Json | Output::StreamJson => print_object(&Object {
@@ -119,19 +130,32 @@ pub(super) fn end(output: Output, report: &Report<'_>, code: u8) -> Result<(), C
     if let Some(error) = error {
         terminal::note(&format!("reins: {error}"));
     }
-    if terminal::is_interactive() {
-        terminal::note(&format!(
-            "session {} · go on with: reins run --session {} \"…\"",
-            report.session, report.session
-        ));
+    if code == exit::COMPLETED && outcome.text.is_empty() {
+        terminal::note("reins: the model ended without a text");
+    }
+    if watched {
+        terminal::note(&last_line(report));
     }
     Ok(())
+}
+
+/// `12s · 4 steps · 7100 in · 260 out · go on with: …`; what is not known is left out.
+fn last_line(report: &Report<'_>) -> String {
+    let outcome = report.outcome;
+    let took = (report.elapsed.as_secs() > 0).then(|| seconds(report.elapsed));
+    let mut parts = Vec::from_iter(took);
+    parts.extend((outcome.steps > 0).then(|| terminal::count(outcome.steps, "step")));
+    parts.extend(tokens(outcome.usage));
+    parts.extend(report.go_on.map(|command| format!("go on with: {command}")));
+    parts.join(" · ")
 }
 
 /// One committed event as a line, exactly as it stands in the log; whether it was taken.
 pub(super) fn event_line(event: &Event) -> bool {
     let failed = match event.encode() {
-        Ok((line, _)) => terminal::print(&String::from_utf8_lossy(&line)).map_err(stdout_error),
+        Ok((line, _)) => {
+            terminal::print_json(&String::from_utf8_lossy(&line)).map_err(stdout_error)
+        }
         Err(e) => Err(CliError::internal(format!("event {} cannot be shown: {e}", event.seq))),
     };
     failed.map_err(|error| terminal::note(&format!("reins: {error}"))).is_ok()
@@ -145,17 +169,20 @@ fn reason(end: &RunEnd) -> &'static str {
     }
 }
 
-/// Why the exit code is not 0.
-fn explain(outcome: &RunOutcome, code: u8) -> CliError {
+/// Why the exit code is not 0. How to go on is left out when it is said below anyway.
+fn explain(report: &Report<'_>, code: u8, goes_on_below: bool) -> CliError {
+    let outcome = report.outcome;
+    let go_on = (!goes_on_below).then_some(GO_ON);
     if let Some(failure) = outcome.end.failure() {
         let error = CliError::new(code, failure.code.as_str(), failure.message);
         return match code {
             exit::WINDOW => error.with_hint(
                 "begin a new session, or continue with a model that has a larger window (-m)",
             ),
-            exit::PROVIDER => error.with_hint(
-                "what happened so far is in the session; go on with `reins run --continue`",
-            ),
+            exit::PROVIDER => {
+                let network = (failure.code == FailureCode::Transport).then_some(NETWORK);
+                tried(error, report.attempts).with_hints(network.into_iter().chain(go_on))
+            }
             _ => error,
         };
     }
@@ -181,9 +208,15 @@ fn explain(outcome: &RunOutcome, code: u8) -> CliError {
         }
         RunEnd::Removed => CliError::new(code, "REMOVED", "the prompt was taken out of the queue"),
         _ if code == exit::TERMINATED => CliError::new(code, "TERMINATED", "asked to end"),
-        _ => CliError::new(code, "INTERRUPTED", "interrupted")
-            .with_hint("what happened so far is in the session; go on with `reins run --continue`"),
+        _ => CliError::new(code, "INTERRUPTED", "interrupted").with_hints(go_on),
     }
+}
+
+fn tried(mut error: CliError, attempts: u32) -> CliError {
+    if attempts > 1 {
+        error.message.push_str(&format!(" ({attempts} attempts)"));
+    }
+    error
 }
 
 fn usage(usage: Usage) -> UsageObject {
@@ -202,7 +235,7 @@ fn millis(elapsed: Duration) -> u64 {
 
 fn print_object(object: &Object<'_>) -> Result<(), CliError> {
     let text = serde_json::to_string(object).map_err(|e| CliError::internal(e.to_string()))?;
-    terminal::print(&format!("{text}\n")).map_err(stdout_error)
+    terminal::print_json(&format!("{text}\n")).map_err(stdout_error)
 }
 
 fn stdout_error(error: std::io::Error) -> CliError {

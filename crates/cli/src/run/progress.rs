@@ -1,21 +1,19 @@
-//! What a person sees while a run goes on: the text as it streams, a line for each tool call, and
-//! one status line.
+//! Who sees the events of a run: standard output as lines of JSON, and the screen.
 
-use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use reins_schema::{Block, CallId, Event, PartKind, Payload, Usage};
+use reins_schema::Event;
+use reins_world::Env;
 
 use crate::args::Output;
 use crate::terminal;
 
 use super::output;
+use super::screen::Screen;
 
-/// How often the status line is renewed.
-const TICK: Duration = Duration::from_millis(500);
-/// After this long without data the status line says so.
-const QUIET: Duration = Duration::from_secs(5);
+/// How often the status line is looked at.
+const TICK: Duration = Duration::from_millis(250);
 
 /// Shows a run.
 pub(super) struct Progress {
@@ -24,9 +22,9 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    pub(super) fn start(output: Output) -> Self {
+    pub(super) fn start(output: Output, env: &Env) -> Self {
         let watched = output == Output::Text && terminal::is_interactive();
-        Self { output, screen: watched.then(|| Mutex::new(Screen::new())) }
+        Self { output, screen: watched.then(|| Mutex::new(Screen::new(can_redraw(env)))) }
     }
 
     /// The part that sees events, and the part that keeps the status line alive.
@@ -34,6 +32,11 @@ impl Progress {
         let screen = self.screen.as_ref();
         (Show { output: self.output, broken: false, screen }, Ticker { screen })
     }
+}
+
+/// Whether the terminal says that it can clear a line.
+fn can_redraw(env: &Env) -> bool {
+    env.get("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")
 }
 
 pub(super) struct Show<'a> {
@@ -80,149 +83,4 @@ impl Ticker<'_> {
 
 fn lock(screen: &Mutex<Screen>) -> MutexGuard<'_, Screen> {
     screen.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The state of the terminal: text on standard output, everything else on standard error.
-struct Screen {
-    began: Instant,
-    last_data: Instant,
-    usage: Usage,
-    doing: String,
-    status_shown: bool,
-    column_zero: bool,
-    names: HashMap<CallId, String>,
-}
-
-impl Screen {
-    fn new() -> Self {
-        let now = Instant::now();
-        Self {
-            began: now,
-            last_data: now,
-            usage: Usage::default(),
-            doing: "starting".to_owned(),
-            status_shown: false,
-            column_zero: true,
-            names: HashMap::new(),
-        }
-    }
-
-    fn see(&mut self, event: &Event) {
-        self.last_data = Instant::now();
-        match Payload::read(&event.body) {
-            Ok(Payload::RequestSent(_)) => self.doing = "waiting for the model".to_owned(),
-            Ok(Payload::AssistantChunk(chunk)) => {
-                for run in &chunk.runs {
-                    match run.kind {
-                        PartKind::Text => self.text(&run.text.concat()),
-                        PartKind::Reasoning => self.doing = "thinking".to_owned(),
-                        PartKind::Call | PartKind::Unknown => {
-                            self.doing = "writing a call".to_owned();
-                        }
-                    }
-                }
-            }
-            Ok(Payload::AssistantAttempt(attempt)) => {
-                self.add(attempt.usage);
-                self.line(&format!("! {}", attempt.failure));
-            }
-            Ok(Payload::LlmRetry(retry)) => {
-                self.doing = format!("retry {} in {} ms", retry.retry, retry.delay_ms);
-            }
-            Ok(Payload::AssistantMessage(answer)) => self.add(answer.usage),
-            Ok(Payload::ToolCall(call)) => {
-                self.line(&format!("● {} {}", call.name, call.arguments));
-                self.doing = format!("running {}", call.name);
-                self.names.insert(call.call_id, call.name);
-            }
-            Ok(Payload::ToolResult(result)) => self.result(&result),
-            Ok(Payload::LimitReached(limit)) => {
-                self.line(&format!("! limit `{}` ({}) reached", limit.name, limit.value));
-            }
-            _ => {}
-        }
-        self.tick();
-    }
-
-    fn result(&mut self, result: &reins_schema::ToolResult) {
-        for block in &result.message.content {
-            let Block::ToolResult(answer) = block else { continue };
-            let texts = answer.content.iter().filter_map(|block| match block {
-                Block::Text(text) => Some(text.as_str()),
-                _ => None,
-            });
-            let text: String = texts.collect();
-            let name = self.names.get(&answer.tool_call_id).cloned().unwrap_or_default();
-            let mark = if answer.is_error { "✗" } else { "✓" };
-            let lines = text.lines().count();
-            let first = text.lines().next().unwrap_or_default();
-            self.line(&format!("  {mark} {name}: {first} ({lines} lines)"));
-        }
-    }
-
-    fn add(&mut self, usage: Option<Usage>) {
-        self.usage = self.usage.plus(usage.unwrap_or_default());
-    }
-
-    fn text(&mut self, text: &str) {
-        self.hide_status();
-        let shown = terminal::shown(text);
-        // A terminal that is gone ends the run through SIGHUP, not here.
-        drop(terminal::print(&shown));
-        self.column_zero = shown.ends_with('\n');
-        self.doing = "answering".to_owned();
-    }
-
-    fn line(&mut self, text: &str) {
-        self.hide_status();
-        if !self.column_zero {
-            drop(terminal::print("\n"));
-            self.column_zero = true;
-        }
-        terminal::note(&terminal::one_line(text, width()));
-    }
-
-    fn tick(&mut self) {
-        let quiet = self.last_data.elapsed();
-        // The status line must not cut into a line that is being written, unless that stalls.
-        if !self.column_zero {
-            if quiet < QUIET {
-                return;
-            }
-            drop(terminal::print("\n"));
-            self.column_zero = true;
-        }
-        let tokens = self.usage.input_tokens + self.usage.cache_read_tokens;
-        let mut status = format!(
-            "[{}s · {tokens} in · {} out] {}",
-            self.began.elapsed().as_secs(),
-            self.usage.output_tokens,
-            self.doing
-        );
-        if quiet >= QUIET {
-            status.push_str(&format!(" · no data for {} s", quiet.as_secs()));
-        }
-        terminal::note_part(&format!("\r\u{1b}[K{}", terminal::one_line(&status, width())));
-        self.status_shown = true;
-    }
-
-    fn hide_status(&mut self) {
-        if std::mem::take(&mut self.status_shown) {
-            terminal::note_part("\r\u{1b}[K");
-        }
-    }
-
-    fn finish(&mut self) {
-        self.hide_status();
-        if !self.column_zero {
-            drop(terminal::print("\n"));
-            self.column_zero = true;
-        }
-    }
-}
-
-/// The terminal's width in characters; 80 when it does not say.
-fn width() -> usize {
-    let size = rustix::termios::tcgetwinsize(std::io::stderr());
-    size.ok().map(|size| usize::from(size.ws_col)).filter(|width| *width >= 20).unwrap_or(80)
 }

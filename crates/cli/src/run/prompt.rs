@@ -25,6 +25,13 @@ pub(super) async fn read(words: &[OsString]) -> Result<String, CliError> {
         texts.push(text);
     }
     let from_input = texts == ["-"];
+    if !from_input && texts.contains(&"-") {
+        return Err(CliError::usage("`-` reads the prompt from standard input and stands alone")
+            .with_hint(
+                "piped input is added to a prompt without `-`; a prompt with a dash of its own is \
+                 one argument in quotes",
+            ));
+    }
     let argument = if from_input { String::new() } else { texts.join(" ") };
     let input = if from_input || brings_input()? { read_input().await? } else { String::new() };
     let prompt = match (argument.trim().is_empty(), input.trim().is_empty()) {

@@ -322,7 +322,8 @@ async fn wrong_sessions_are_refused() {
 async fn without_a_key_nothing_is_made() {
     let bin = bin();
     let message = "no key for provider `deepseek`: set the environment variable DEEPSEEK_API_KEY, \
-                   or `api_key_env` or `api_key` in the settings of row `deepseek`";
+                   or `api_key_env` or `api_key` in the settings of row `deepseek`\nhint: `reins demo` needs no \
+                   key; for other servers see README.md, Models";
     assert_refused(&bin, &mistake("no key", &["hi"], 2, message)).await;
     let again = bin.env("DEEPSEEK_API_KEY", "");
     assert_refused(&again, &mistake("an empty key", &["hi"], 2, message)).await;

@@ -18,6 +18,13 @@ fn said(end: &Finished, label: &str) -> String {
     line.unwrap_or_else(|| panic!("no `{label}` in {}", end.stderr)).to_owned()
 }
 
+/// The id of the newest session.
+pub(super) fn newest_session(bin: &Bin) -> String {
+    let logs = bin.logs().unwrap();
+    let folder = logs.last().unwrap().parent().unwrap();
+    folder.file_name().unwrap().to_str().unwrap().to_owned()
+}
+
 #[tokio::test]
 async fn the_demo_mends_its_project_and_every_request_can_be_rebuilt_from_the_log() {
     if !needs("bash").unwrap() {
@@ -62,14 +69,16 @@ async fn the_demo_says_what_is_scripted_where_the_session_is_and_how_to_go_on() 
         "the model is SCRIPTED",
         "no sandbox yet: commands run with all your permissions (danger-full-access)",
         "See for yourself: cd ",
-        "With a real model: export DEEPSEEK_API_KEY=",
+        "With a real model: export DEEPSEEK_API_KEY=… ; /",
     ] {
         assert!(end.stderr.contains(part), "no `{part}` in {}", end.stderr);
     }
 
     let log = PathBuf::from(said(&end, "Its log: "));
     assert_eq!(bin.logs().unwrap(), [log.join("00000000.log")]);
-    let id = said(&end, "The session: reins session show ");
+    // The program is not on the search path here.
+    let program = env!("CARGO_BIN_EXE_reins");
+    let id = said(&end, &format!("The session: {program} session show "));
     assert_eq!(log.file_name().unwrap(), id.as_str());
     let list = bin.run(["session", "list"]).await.unwrap();
     assert_eq!(list.code, Some(0), "{}", list.stderr);
@@ -79,6 +88,41 @@ async fn the_demo_says_what_is_scripted_where_the_session_is_and_how_to_go_on() 
     for part in ["you: The check of this project fails.", "→ edit {", "turn ended: completed"] {
         assert!(show.stdout.contains(part), "no `{part}` in {}", show.stdout);
     }
+}
+
+#[tokio::test]
+async fn where_the_search_path_leads_to_the_program_its_name_is_enough() {
+    if !needs("bash").unwrap() {
+        return;
+    }
+    let bin = bin();
+    let folder = bin.project().join("links");
+    std::fs::create_dir(&folder).unwrap();
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_reins"), folder.join("reins")).unwrap();
+    let mut path = folder.into_os_string();
+    path.push(":");
+    path.push(std::env::var_os("PATH").unwrap_or_default());
+    let end = bin.env("PATH", path).run(["demo"]).await.unwrap();
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    assert!(end.stderr.contains("The session: reins session show "), "{}", end.stderr);
+    assert!(end.stderr.contains("DEEPSEEK_API_KEY=… ; reins run "), "{}", end.stderr);
+}
+
+#[tokio::test]
+async fn a_demo_without_a_usable_home_says_so_and_leaves_nothing() {
+    let bin = bin();
+    bin.file("file", "mine").unwrap();
+    let file = bin.project().join("file");
+    let bin = bin.env("REINS_HOME", &file);
+    let end = bin.run(["demo"]).await.unwrap();
+    assert_eq!(end.code, Some(2), "{}", end.stderr);
+    let message = format!(
+        "reins: {} is not a folder, so sessions cannot be kept below it; set REINS_HOME to \
+         another place\n",
+        file.display()
+    );
+    assert_eq!(end.stderr, message);
+    assert_eq!(std::fs::read_dir(bin.project()).unwrap().count(), 1, "no project is left");
 }
 
 #[tokio::test]

@@ -7,3 +7,4 @@ mod demo;
 mod faults;
 mod rows;
 mod steps;
+mod terminal;
