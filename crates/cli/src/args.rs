@@ -6,6 +6,30 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+/// What follows the options in the help of `run`.
+const RUN_HELP: &str = "\
+Examples:
+  reins run \"find out why the tests of the parser fail, and repair it\"
+  reins run --continue \"now add a test for the empty input\"
+  git diff | reins run --output json \"review this\"
+
+Variables:
+  DEEPSEEK_API_KEY   the key for the models of `deepseek`
+  DEEPSEEK_BASE_URL  another server that speaks chat completions
+  REINS_HOME         where sessions and settings.toml are kept
+
+Exit codes:
+  0    completed
+  1    internal error
+  2    usage, configuration, no key, unknown model
+  3    the provider failed
+  4    turn blocked, or a call denied because nobody could be asked
+  5    a limit: steps, time, or the model's output length
+  6    session not found, busy or unreadable
+  7    context window exceeded
+  130  interrupted
+  143  terminated";
+
 /// Lets a language model work in your files, with a log of everything it does.
 #[derive(Debug, Parser)]
 #[command(name = "reins", version, disable_help_subcommand = true)]
@@ -36,7 +60,8 @@ pub(crate) enum Command {
 #[derive(Debug, Args)]
 pub(crate) struct ComposeArgs {
     /// The stack of layers to run with.
-    #[arg(long, value_name = "NAME", default_value = "default")]
+    // There is only one so far.
+    #[arg(long, value_name = "NAME", default_value = "default", hide = true)]
     pub(crate) profile: String,
     /// A file of rows on top of all others; may be given several times.
     #[arg(long, value_name = "FILE")]
@@ -44,6 +69,7 @@ pub(crate) struct ComposeArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = RUN_HELP)]
 pub(crate) struct RunArgs {
     /// The model, as provider/model.
     #[arg(short, long, value_name = "PROVIDER/MODEL")]
@@ -63,7 +89,7 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) compose: ComposeArgs,
     /// End the turn after this many model answers.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = parse_steps)]
     pub(crate) max_steps: Option<u64>,
     /// End the turn after this time, for example 90s or 10m.
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
@@ -132,6 +158,14 @@ pub(crate) struct ScriptedArgs {
     /// The port on 127.0.0.1; 0 = any free one.
     #[arg(long, default_value_t = 0)]
     pub(crate) port: u16,
+}
+
+fn parse_steps(text: &str) -> Result<u64, String> {
+    match text.parse() {
+        Ok(0) => Err("must be 1 or more".to_owned()),
+        Ok(steps) => Ok(steps),
+        Err(_) => Err("expected a whole number".to_owned()),
+    }
 }
 
 /// `90s`, `10m`, `2h`, `500ms`.

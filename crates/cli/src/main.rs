@@ -20,7 +20,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
+use reins_kernel::nearest;
 use reins_world::Env;
 
 use args::{Cli, Command, Output};
@@ -105,7 +106,32 @@ fn refuse(typed: &[OsString], error: &clap::Error) -> u8 {
     } else {
         Output::Text
     };
-    run::early(output, &misuse(&error.to_string()), Duration::ZERO)
+    let misuse = match error.kind() {
+        clap::error::ErrorKind::InvalidSubcommand => unknown_command(&words, error),
+        _ => misuse(&error.to_string()),
+    };
+    run::early(output, &misuse, Duration::ZERO)
+}
+
+/// Names the nearest command, or all of them.
+fn unknown_command(typed: &[String], error: &clap::Error) -> CliError {
+    use clap::error::{ContextKind, ContextValue};
+    let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidSubcommand) else {
+        return misuse(&error.to_string());
+    };
+    let mut above = Cli::command();
+    for word in typed.iter().skip(1) {
+        let Some(below) = above.find_subcommand(word) else { break };
+        above = below.clone();
+    }
+    let names: Vec<&str> = above.get_subcommands().map(clap::Command::get_name).collect();
+    let hint = match nearest(name, names.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("commands are: {}", names.join(", ")),
+    };
+    let is_first = above.get_name() == Cli::command().get_name();
+    let prompt = if is_first { "; a prompt comes after `run`" } else { "" };
+    CliError::usage(format!("there is no command `{name}`")).with_hint(format!("{hint}{prompt}"))
 }
 
 /// The parser's words as one line, with its tip as the hint.

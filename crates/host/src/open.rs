@@ -7,7 +7,7 @@ use crate::DefaultModel;
 use reins_agent::{
     Agent, AgentError, AgentFactory, AgentOrder, Provider, SessionOrder, find_provider,
 };
-use reins_kernel::{Generation, Row, Scope};
+use reins_kernel::{Generation, Row, Scope, nearest};
 use reins_schema::{CallConfig, Failure, SessionId};
 use reins_store::{Listing, Store, StoreError};
 use reins_world::{Clock, FileKind, Fs};
@@ -267,11 +267,25 @@ fn split_model<'a>(
     let Some((provider, model)) =
         text.split_once('/').filter(|(p, m)| !p.is_empty() && !m.is_empty())
     else {
+        let meant = listed(scope, text);
+        let hint = meant.map(|model| format!("; did you mean `{model}`?")).unwrap_or_default();
         let failure = Failure::new(
             reins_schema::FailureCode::InvalidRequest,
-            format!("`{text}` is not a model; models are written provider/model"),
+            format!("`{text}` is not a model; models are written provider/model{hint}"),
         );
         return Err(HostError::Model(failure));
     };
     Ok((find_provider(scope, provider).map_err(HostError::Model)?, model))
+}
+
+/// The full name of the listed model that `text` names, or nearly names.
+fn listed(scope: &Scope, text: &str) -> Option<String> {
+    let providers = scope.entries::<dyn Provider>();
+    let models = providers.iter().flat_map(|entry| {
+        let names = entry.value.models().into_iter().map(|model| model.id);
+        names.map(|id| (format!("{}/{id}", entry.value.id()), id))
+    });
+    let models: Vec<(String, String)> = models.collect();
+    let near = nearest(text.trim_matches('/'), models.iter().map(|(_, id)| id.as_str()))?;
+    models.iter().find(|(_, id)| id == near).map(|(name, _)| name.clone())
 }

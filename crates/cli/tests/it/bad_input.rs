@@ -121,6 +121,9 @@ const HELP: &str = "\nhint: `--help` after a command shows what it takes";
 const CWD: &str = "\nhint: give a directory that exists, or leave --cwd out for the current one";
 const EMPTY: &str =
     "the prompt is empty\nhint: reins run \"what to do\", or pipe text into `reins run -`";
+const DASH: &str = "`-` reads the prompt from standard input and stands alone\nhint: piped input is \
+                    added to a prompt without `-`; a prompt with a dash of its own is one \
+                    argument in quotes";
 const FILE: &str = "\nhint: correct or remove the file, or leave the option out";
 
 /// Models that cannot be asked.
@@ -153,7 +156,14 @@ fn wrong_models() -> Vec<Mistake> {
             "a model without a provider",
             &["hi", "-m", "deepseek-v4-flash"],
             2,
-            "`deepseek-v4-flash` is not a model; models are written provider/model",
+            "`deepseek-v4-flash` is not a model; models are written provider/model; did you mean \
+             `deepseek/deepseek-v4-flash`?",
+        ),
+        mistake(
+            "a word that is no model",
+            &["hi", "-m", "best"],
+            2,
+            "`best` is not a model; models are written provider/model",
         ),
     ]
 }
@@ -172,6 +182,8 @@ fn wrong_prompts_and_directories() -> Vec<Mistake> {
         not_text,
         mistake("no prompt", &[], 2, EMPTY),
         mistake("an empty prompt", &[""], 2, EMPTY),
+        mistake("a dash before a prompt", &["-", "review"], 2, DASH),
+        mistake("a dash after a prompt", &["review", "-"], 2, DASH),
         mistake("a prompt of spaces", &[" \n\t"], 2, EMPTY),
         mistake(
             "a missing directory",
@@ -204,10 +216,7 @@ fn wrong_options() -> Vec<Mistake> {
             "no step at all",
             &["hi", "--max-steps", "0"],
             2,
-            format!(
-                "invalid value '0' for '--max-steps <N>': 0 is not in \
-                 1..18446744073709551615{HELP}"
-            ),
+            format!("invalid value '0' for '--max-steps <N>': must be 1 or more{HELP}"),
         ),
         mistake(
             "an unknown option",

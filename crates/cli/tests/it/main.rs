@@ -8,3 +8,4 @@ mod faults;
 mod rows;
 mod steps;
 mod terminal;
+mod words;
