@@ -107,6 +107,7 @@ impl From<StoreError> for CliError {
             | StoreError::Damaged(_)
             | StoreError::NewerFormat { .. } => (SESSION, "SESSION_UNREADABLE"),
             StoreError::HomeNotDirectory { .. }
+            | StoreError::HomeImpossible { .. }
             | StoreError::NotOurs { .. }
             | StoreError::Permission { .. }
             | StoreError::ReadOnly { .. } => (USAGE, "HOME"),

@@ -26,7 +26,11 @@ pub(crate) fn layers(
             layers.push(Layer { name: "home settings".to_owned(), file: Some(settings), text });
         }
         // The home itself may be missing or unusable; the store says so in its own words.
-        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
+        Err(e)
+            if matches!(
+                e.kind(),
+                ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::InvalidFilename
+            ) => {}
         Err(e) if e.kind() == ErrorKind::PermissionDenied && home.read_dir().is_err() => {}
         Err(e) => return Err(unreadable(&settings, &e)),
     }

@@ -39,6 +39,24 @@ async fn a_home_that_is_a_file_or_below_one_is_refused() {
 }
 
 #[tokio::test]
+async fn a_home_that_the_system_cannot_make_is_refused() {
+    let place = bin();
+    let long = place.project().join("n".repeat(300));
+    let cases = [
+        (long, "File name too long (os error 36)"),
+        ("/proc/no-such".into(), "No such file or directory (os error 2)"),
+    ];
+    for (home, reason) in cases {
+        let message = format!(
+            "the home cannot be made at {}: {reason}; set REINS_HOME to a place where you can \
+             make folders",
+            home.display()
+        );
+        assert_home_refused(&with_home(&home).await, &message);
+    }
+}
+
+#[tokio::test]
 async fn a_file_where_a_folder_belongs_is_refused_and_stays() {
     let place = bin();
     place.file("home/sessions", "mine").unwrap();
