@@ -70,6 +70,7 @@ impl Screen {
             Ok(Payload::AssistantMessage(answer)) => {
                 self.add(answer.usage);
                 self.close_text();
+                self.doing = "finishing the step".to_owned();
             }
             Ok(Payload::ToolCall(call)) => {
                 let subject = calls::subject(&call.arguments);

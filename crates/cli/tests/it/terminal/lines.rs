@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use reins_testkit::script;
+use reins_testkit::{At, Fault, script};
 use serde_json::json;
 
 use super::{bash, lasting, served, watch, watcher};
@@ -113,4 +113,27 @@ async fn a_limit_is_said_once() {
     assert_eq!(end.code, Some(5), "{end:?}");
     let seen = lasting(&end.stdout);
     assert_eq!(seen.matches("reached").count(), 1, "{seen}");
+}
+
+#[tokio::test]
+async fn silence_in_the_middle_of_a_line_is_said_below_it() {
+    let stall = Fault::Stall(At::Text, Duration::from_secs(600));
+    for mode in ["one", "two"] {
+        let server = served(script().text("the first half, the other half").fault(stall.clone()));
+        let Some(bin) = watcher(&server) else { return };
+        let end = watch(&bin, mode, &["run", "do it", "--max-time", "8s"]).await;
+        assert_eq!(end.code, Some(5), "{end:?}");
+        let (notices, drawn) = if mode == "one" {
+            let below = format!("the first half,\n{CLEAR}[");
+            assert!(end.stdout.contains(&below), "{:?}", end.stdout);
+            (&end.stdout, 12)
+        } else {
+            assert_eq!(end.stdout, "the first half,\n");
+            // Each figure changes once a second.
+            (&end.stderr, 20)
+        };
+        assert!(notices.contains(" answering · no data for 6 s"), "{notices:?}");
+        let drawings = notices.matches(CLEAR).count();
+        assert!(drawings <= drawn, "{drawings} drawings: {notices:?}");
+    }
 }
