@@ -20,6 +20,8 @@ pub struct Row {
     pub config: toml::Table,
     /// Whether it is left out when a generation is built.
     pub disabled: bool,
+    /// What disabled it, while it is disabled.
+    pub disabled_by: Option<Origin>,
     /// The `[[insert]]`.
     pub origin: Origin,
     /// Every `[[row]]` that changed it, in order.
@@ -171,7 +173,8 @@ fn insert(rows: &mut Vec<Row>, item: Item, source: &Source, errors: &mut Vec<Row
         id: item.id,
         plugin,
         config: text.value.clone(),
-        disabled: item.disabled.unwrap_or(false),
+        disabled: item.disabled == Some(true),
+        disabled_by: (item.disabled == Some(true)).then(|| origin.clone()),
         origin,
         patched_by: Vec::new(),
         plugin_line,
@@ -195,9 +198,11 @@ fn patch(row: &mut Row, item: Item, source: &Source, errors: &mut Vec<RowError>)
         errors.push(error);
         return;
     }
-    row.patched_by.push(origin_of(source, &item, row.origin.rank as usize));
+    let origin = origin_of(source, &item, row.origin.rank as usize);
+    row.patched_by.push(origin.clone());
     if let Some(disabled) = item.disabled {
         row.disabled = disabled;
+        row.disabled_by = disabled.then_some(origin);
     }
     if let Some(text) = item.config {
         row.config = text.value.clone();

@@ -28,8 +28,10 @@ fn later_layers_win_and_disabled_is_separate_from_config() {
     let on = "[[row]]\nid = \"read\"\ndisabled = false\nplugin = \"tool-read\"\n";
     let composition = composed(&[("base", BASE), ("home", off)]);
     assert!(composition.rows[0].disabled);
+    assert!(composition.rows[0].disabled_by.is_some());
     let composition = composed(&[("base", BASE), ("home", off), ("patch", on)]);
     assert!(!composition.rows[0].disabled);
+    assert_eq!(composition.rows[0].disabled_by, None);
     assert_eq!(composition.rows[0].config, toml::toml! { max_bytes = 5 root = "/a" });
     assert_eq!(composition.rows[0].patched_by.len(), 2);
 }
