@@ -64,8 +64,7 @@ fn tool(host: &Host, name: &str) -> Result<String, CliError> {
 fn disabled(rows: &[Row], name: &str) -> Option<CliError> {
     let plugin = format!("tool-{name}");
     let row = rows.iter().find(|row| row.disabled && (row.id == name || row.plugin == plugin))?;
-    // The newest change is the one that counts; without any it was inserted so.
-    let by = row.patched_by.last().unwrap_or(&row.origin);
+    let by = row.disabled_by.as_ref()?;
     let place = by.place();
     let layer = if by.file.is_some() { format!("{} ({place})", by.layer) } else { place };
     let message =

@@ -147,7 +147,10 @@ async fn what_reins_tells_the_model_is_not_yours() {
 async fn a_tool_of_a_disabled_row_is_explained_by_what_disabled_it() {
     let bin = bin();
     bin.file("p.toml", "\n[[row]]\nid = \"bash\"\ndisabled = true\n").unwrap();
-    let end = bin.run(["explain", "tool", "bash", "--patch", "p.toml"]).await.unwrap();
+    // A later change that says nothing of it is not the reason.
+    bin.file("q.toml", "[[row]]\nid = \"bash\"\nconfig = {}\n").unwrap();
+    let patches = ["--patch", "p.toml", "--patch", "q.toml"];
+    let end = bin.run(["explain", "tool", "bash"].iter().chain(&patches)).await.unwrap();
     assert_eq!((end.code, end.stdout.as_str()), (Some(2), ""), "{end:?}");
     assert_eq!(
         end.stderr,
