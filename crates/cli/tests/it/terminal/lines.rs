@@ -121,16 +121,16 @@ async fn silence_in_the_middle_of_a_line_is_said_below_it() {
     for mode in ["one", "two"] {
         let server = served(script().text("the first half, the other half").fault(stall.clone()));
         let Some(bin) = watcher(&server) else { return };
-        let end = watch(&bin, mode, &["run", "do it", "--max-time", "8s"]).await;
+        let end = watch(&bin, mode, &["run", "do it", "--max-time", "10s"]).await;
         assert_eq!(end.code, Some(5), "{end:?}");
         let (notices, drawn) = if mode == "one" {
             let below = format!("the first half,\n{CLEAR}[");
             assert!(end.stdout.contains(&below), "{:?}", end.stdout);
-            (&end.stdout, 12)
+            (&end.stdout, 16)
         } else {
             assert_eq!(end.stdout, "the first half,\n");
             // Each figure changes once a second.
-            (&end.stderr, 20)
+            (&end.stderr, 26)
         };
         assert!(notices.contains(" answering · no data for 6 s"), "{notices:?}");
         let drawings = notices.matches(CLEAR).count();
