@@ -16,7 +16,7 @@ use reins_kernel::PluginDef;
 pub use config::{ConfigError, ProviderConfig, RetryConfig};
 pub use sse::{MAX_EVENT_BYTES, SseDecoder, SseError, SseEvent};
 pub use vendor::{
-    Arguments, DoneMark, EffortStyle, Model, Quirks, ReasoningEcho, Unlisted, Vendor, VendorError,
+    DoneMark, EffortStyle, Model, Quirks, ReasoningEcho, Unlisted, Vendor, VendorError,
 };
 
 /// The plugins of this crate.

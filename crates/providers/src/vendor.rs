@@ -76,8 +76,6 @@ pub struct Quirks {
     pub reasoning_echo: ReasoningEcho,
     /// How the effort is written.
     pub effort_style: EffortStyle,
-    /// How a call's arguments are sent back when they are no JSON object.
-    pub arguments: Arguments,
 }
 
 /// Whether an answer without `[DONE]` can be complete.
@@ -108,16 +106,6 @@ pub enum EffortStyle {
     Thinking,
     /// `reasoning_effort` alone.
     Plain,
-}
-
-/// How arguments that are no JSON object are sent back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Arguments {
-    /// As the model wrote them.
-    Verbatim,
-    /// As the text in `{"invalid_arguments": …}`: some servers parse them and refuse the request.
-    Object,
 }
 
 /// A vendor that cannot be used.

@@ -12,6 +12,8 @@ use crate::vendor::{EffortStyle, Quirks, ReasoningEcho};
 
 /// The most faults that are collected.
 const FAULTS_MAX: usize = 20;
+/// Some servers keep a call's id in so many bytes.
+pub(super) const MAX_ID_BYTES: usize = 64;
 const BODY_KEYS: [&str; 10] = [
     "model",
     "thinking",
@@ -188,6 +190,11 @@ fn is_object_schema(schema: &Value) -> bool {
 }
 
 /// Whether servers take it as a tool's name.
+/// Whether a call's arguments are what servers parse them as; the test that tools apply, too.
+pub(super) fn is_object(arguments: &str) -> bool {
+    serde_json::from_str::<Value>(arguments).is_ok_and(|value| value.is_object())
+}
+
 pub(super) fn is_tool_name(name: &str) -> bool {
     (1..=64).contains(&name.len())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
@@ -204,8 +211,7 @@ struct WireCall {
 #[derive(Deserialize)]
 struct WireFunction {
     name: String,
-    #[serde(rename = "arguments")]
-    _arguments: String,
+    arguments: String,
 }
 
 /// The checker's rolling state over messages; it costs only the messages that are new.
@@ -297,6 +303,13 @@ impl History {
             if !is_tool_name(&call.function.name) {
                 let problem = format!("`{}` is no tool name", call.function.name);
                 faults.add(format!("{at}.function.name"), problem);
+            }
+            if !is_object(&call.function.arguments) {
+                faults.add(format!("{at}.function.arguments"), "must be a JSON object");
+            }
+            if call.id.len() > MAX_ID_BYTES {
+                let problem = format!("is longer than {MAX_ID_BYTES} bytes");
+                faults.add(format!("{at}.id"), problem);
             }
             if call.id.is_empty() {
                 faults.add(format!("{at}.id"), "must not be empty");

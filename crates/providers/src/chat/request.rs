@@ -8,6 +8,7 @@
 //! `h(1) = SHA-256(item 1)`, `h(n) = SHA-256(h(n-1) || item n)` with the 32 raw bytes of
 //! `h(n-1)`.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -22,7 +23,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::check::{self, Fault, Faults, History, Rules};
-use crate::vendor::{Arguments, EffortStyle, Quirks, ReasoningEcho};
+use crate::vendor::{EffortStyle, Quirks, ReasoningEcho};
 
 /// The dialect's name in `request/sent`.
 pub const DIALECT: &str = "chat";
@@ -137,7 +138,7 @@ impl ChatRenderer {
         faults: &mut Faults,
     ) -> Result<(), Failure> {
         let content = text_of(&message.content)?;
-        let calls: Vec<WireCall<'_>> = message.calls().map(|call| self.call(call)).collect();
+        let calls: Vec<WireCall<'_>> = message.calls().map(wire_call).collect();
         if content.is_empty() && calls.is_empty() {
             // Reasoning alone: servers refuse an assistant message without content and calls.
             return Ok(());
@@ -164,22 +165,6 @@ impl ChatRenderer {
         });
         Some(texts.collect::<String>()).filter(|text| !text.is_empty())
     }
-
-    fn call<'a>(&self, call: &'a ToolCallBlock) -> WireCall<'a> {
-        let is_object = || {
-            call.arguments.trim_start().starts_with('{')
-                && serde_json::from_str::<serde::de::IgnoredAny>(&call.arguments).is_ok()
-        };
-        let arguments = match self.quirks.arguments {
-            Arguments::Object if call.arguments.trim().is_empty() => "{}".into(),
-            Arguments::Object if !is_object() => {
-                serde_json::json!({ "invalid_arguments": call.arguments }).to_string().into()
-            }
-            Arguments::Object | Arguments::Verbatim => call.arguments.as_str().into(),
-        };
-        let function = WireFunction { name: wire_name(&call.name), arguments };
-        WireCall { id: call.id.as_str(), kind: "function", function }
-    }
 }
 
 impl Renderer for ChatRenderer {
@@ -204,8 +189,9 @@ fn user(message: &Message, rolled: &mut Rolled, faults: &mut Faults) -> Result<(
         if text.is_empty() {
             NO_OUTPUT.clone_into(&mut text);
         }
-        let id = Some(result.tool_call_id.as_str());
-        rolled.add(&WireMessage { tool_call_id: id, ..WireMessage::of("tool", &text) }, faults)?;
+        let id = wire_id(result.tool_call_id.as_str());
+        let wire = WireMessage { tool_call_id: Some(&id), ..WireMessage::of("tool", &text) };
+        rolled.add(&wire, faults)?;
     }
     let text = text_of(&message.content)?;
     if has_results && text.is_empty() {
@@ -242,6 +228,29 @@ fn wire_name(name: &str) -> String {
     let taken = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
     let name: String = name.chars().take(64).map(taken).collect();
     if name.is_empty() { NO_NAME.to_owned() } else { name }
+}
+
+/// An id that servers take; a longer one becomes its hash, in the call and in its result.
+fn wire_id(id: &str) -> Cow<'_, str> {
+    if id.len() <= check::MAX_ID_BYTES {
+        return id.into();
+    }
+    let hash = hex(&Sha256::digest(id).into());
+    format!("c_{}", &hash[..32]).into()
+}
+
+/// A call as servers take it: many parse the arguments, and refuse a history for ever in which
+/// they are no JSON object.
+fn wire_call(call: &ToolCallBlock) -> WireCall<'_> {
+    let arguments = if call.arguments.trim().is_empty() {
+        "{}".into()
+    } else if check::is_object(&call.arguments) {
+        call.arguments.as_str().into()
+    } else {
+        serde_json::json!({ "invalid_arguments": call.arguments }).to_string().into()
+    };
+    let function = WireFunction { name: wire_name(&call.name), arguments };
+    WireCall { id: wire_id(call.id.as_str()), kind: "function", function }
 }
 
 /// What is kept between requests.
@@ -418,7 +427,7 @@ impl<'a> WireMessage<'a> {
 
 #[derive(Serialize)]
 struct WireCall<'a> {
-    id: &'a str,
+    id: Cow<'a, str>,
     #[serde(rename = "type")]
     kind: &'static str,
     function: WireFunction<'a>,
@@ -427,7 +436,7 @@ struct WireCall<'a> {
 #[derive(Serialize)]
 struct WireFunction<'a> {
     name: String,
-    arguments: std::borrow::Cow<'a, str>,
+    arguments: Cow<'a, str>,
 }
 
 #[derive(Serialize)]

@@ -188,7 +188,7 @@ fn history_in_the_words_of_the_wire() {
         r#"{"role":"user","content":"go"}
 {"role":"assistant","content":"","reasoning_content":"plan","tool_calls":[{"id":"a","type":"function","function":{"name":"read","arguments":"{\"path\":\"x\"}"}}]}
 {"role":"tool","tool_call_id":"a","content":"one two"}
-{"role":"assistant","content":"hm","tool_calls":[{"id":"b","type":"function","function":{"name":"my_tool","arguments":"{"}}]}
+{"role":"assistant","content":"hm","tool_calls":[{"id":"b","type":"function","function":{"name":"my_tool","arguments":"{\"invalid_arguments\":\"{\"}"}}]}
 {"role":"tool","tool_call_id":"b","content":"(no output)"}
 {"role":"assistant","content":"done"}
 {"role":"user","content":""}"#
@@ -196,6 +196,52 @@ fn history_in_the_words_of_the_wire() {
     let plain = messages("compatible", &nodes);
     assert!(!plain.contains("reasoning_content"), "{plain}");
     assert!(plain.contains(r#""arguments":"{\"invalid_arguments\":\"{\"}""#), "{plain}");
+}
+
+#[test]
+fn only_arguments_that_the_tools_take_go_back_as_they_are() {
+    let deep = format!("{{\"a\":{}1{}}}", "[".repeat(200), "]".repeat(200));
+    let lone = "{\"a\":\"\\ud83d\"}";
+    let raw = ["{\"a\":1} x", "[1]", "\"a\"", "nan", "{", &deep, lone];
+    for vendor in ["deepseek", "compatible"] {
+        let sent = |arguments: &str| {
+            let nodes = [
+                user(0, "go"),
+                assistant(1, "deepseek", vec![call("a", "read", arguments)]),
+                result(2, "a", vec![text("x")]),
+            ];
+            let rendered = render(&mut renderer(vendor), &header("", &[]), &nodes, None).unwrap();
+            let body: serde_json::Value = serde_json::from_slice(&rendered.body).unwrap();
+            let call = &body["messages"][1]["tool_calls"][0];
+            call["function"]["arguments"].as_str().unwrap().to_owned()
+        };
+        for arguments in raw {
+            let wrapped = serde_json::json!({ "invalid_arguments": arguments }).to_string();
+            assert_eq!(sent(arguments), wrapped);
+        }
+        for (arguments, expected) in [("", "{}"), (" \n", "{}"), (" {\"a\": 1} ", " {\"a\": 1} ")] {
+            assert_eq!(sent(arguments), expected);
+        }
+    }
+}
+
+#[test]
+fn ids_that_servers_find_too_long_become_their_hash_in_call_and_result() {
+    let (fits, long) = ("f".repeat(64), "l".repeat(65));
+    let nodes = [
+        user(0, "go"),
+        assistant(1, "deepseek", vec![call(&fits, "read", "{}"), call(&long, "read", "{}")]),
+        result(2, &fits, vec![text("x")]),
+        result(3, &long, vec![text("y")]),
+    ];
+    let rendered = render(&mut renderer("deepseek"), &header("", &[]), &nodes, None).unwrap();
+    let body: serde_json::Value = serde_json::from_slice(&rendered.body).unwrap();
+    let hash = Sha256::digest(&long).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let short = format!("c_{}", &hash[..32]);
+    let ids = |index: usize| body["messages"][1]["tool_calls"][index]["id"].clone();
+    assert_eq!((ids(0), ids(1)), (fits.as_str().into(), short.as_str().into()));
+    assert_eq!(body["messages"][2]["tool_call_id"], fits.as_str());
+    assert_eq!(body["messages"][3]["tool_call_id"], short.as_str());
 }
 
 #[test]
