@@ -20,8 +20,8 @@ pub fn have(program: &str) -> bool {
 }
 
 /// Whether a test that needs `program` can run. If not, it says `SKIPPED (needs X)`, and adds the
-/// line to the file that `REINS_TEST_SKIPS` names (else `skipped.txt` in the target folder), whose
-/// lines are the count at the end:
+/// line to the file that `REINS_TEST_SKIPS` names (else `skipped.txt` in the target folder). The
+/// last tests of the workspace, those of `xtask`, say how many there were, and begin anew:
 ///
 /// ```no_run
 /// # fn main() -> Result<(), reins_testkit::NeedsError> {
@@ -61,9 +61,9 @@ pub fn needs_condition(what: &str, present: bool) -> Result<bool, NeedsError> {
     Ok(false)
 }
 
-#[expect(clippy::print_stderr, reason = "the skip is for the person who runs the tests")]
 fn note(path: &Path, line: &str) -> std::io::Result<()> {
-    eprintln!("{line}");
+    // Past the capture of passing tests' output: a skip that nobody sees is a silent one.
+    std::io::stderr().write_all(format!("{line}\n").as_bytes())?;
     // One short write each, so that lines of parallel tests do not mix.
     let mut file = std::fs::OpenOptions::new().create(true).append(true).open(path)?;
     file.write_all(format!("{line}\n").as_bytes())
