@@ -484,9 +484,10 @@ fn read_usage(raw: &RawValue) -> Option<Usage> {
     })
 }
 
-/// A count, also when a server writes it as `12.0`.
+/// A count, also when a server writes it as `12.0`; a number that can be none is left out.
 fn read_count(value: &Value) -> Option<u64> {
-    value.as_u64().or_else(|| {
+    const MAX: u64 = 1_000_000_000_000_000;
+    value.as_u64().filter(|number| *number <= MAX).or_else(|| {
         let number = value.as_f64().filter(|number| (0.0..1e15).contains(number))?;
         #[expect(
             clippy::cast_possible_truncation,

@@ -3,3 +3,4 @@
 
 mod lines;
 mod messages;
+mod usage;

@@ -237,6 +237,24 @@ fn calls_of_servers_that_bend_the_rules() {
 }
 
 #[test]
+fn numbers_that_no_count_can_be_are_left_out() {
+    let usage = |prompt: &str, output: &str| {
+        let stream = format!(
+            "data: {{\"choices\":[{{\"delta\":{{\"content\":\"a\"}},\"finish_reason\":\"stop\"}}],\
+             \"usage\":{{\"prompt_tokens\":{prompt},\"completion_tokens\":{output}}}}}\n\n\
+             data: [DONE]\n\n"
+        );
+        strict(&stream)
+    };
+    for number in
+        ["18446744073709551615", "1000000000000001", "1e300", "-4", "36893488147419103232"]
+    {
+        assert_eq!(usage(number, "2"), "0 Text: a\nusage 0+0 out 2 (0)\nfinish Stop\n");
+        assert_eq!(usage(number, number), "0 Text: a\nfinish Stop\n");
+    }
+}
+
+#[test]
 fn usage_may_come_with_the_finish_or_after_it_and_the_last_counts() {
     let stream = concat!(
         "data: {\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\":\"length\"}],",
