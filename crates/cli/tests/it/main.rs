@@ -3,6 +3,7 @@
 
 mod bad_input;
 mod crash;
+mod damage;
 mod demo;
 mod faults;
 mod rows;

@@ -111,6 +111,9 @@ impl JsonlStore {
             (scanner, None) => scanner,
             (_, Some(damage)) => return Err(StoreError::Damaged(damage)),
         };
+        if let Some(tail) = scanner.tail().filter(|tail| !tail.may_be_cut) {
+            return Err(StoreError::Damaged(tail.damage()));
+        }
         let events = scanner.next_seq();
         let place = folder.clone();
         let (file, recovered) = blocking(move || finish_open(&place, &scanner)).await?;

@@ -11,7 +11,7 @@ use crate::{Damage, StoreError};
 
 const READ_BYTES: usize = 128 << 10;
 
-/// Bytes at the end of the last log file that are no event, with no event after them.
+/// Bytes at the end of the last log file that hold at most one record, which is no event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tail {
     pub(crate) path: PathBuf,
@@ -19,6 +19,8 @@ pub(crate) struct Tail {
     pub(crate) bytes: u64,
     pub(crate) line: Option<u64>,
     pub(crate) problem: String,
+    /// An event precedes it. Without one nothing says that these bytes are the end of a log.
+    pub(crate) may_be_cut: bool,
 }
 
 impl Tail {
@@ -28,7 +30,7 @@ impl Tail {
             offset: self.offset,
             line: self.line,
             problem: self.problem.clone(),
-            is_tail: true,
+            is_tail: self.may_be_cut,
         }
     }
 }
@@ -107,6 +109,8 @@ pub(crate) struct Scanner {
     next_seq: Option<u64>,
     /// Earlier events are passed over.
     from: u64,
+    /// An event precedes the place where reading begins.
+    is_inside: bool,
     line: Vec<u8>,
     tail: Option<Tail>,
     stop: Option<Stop>,
@@ -122,6 +126,7 @@ impl Scanner {
             reader: None,
             next_seq: Some(0),
             from: 0,
+            is_inside: false,
             line: Vec::new(),
             tail: None,
             stop: None,
@@ -136,7 +141,8 @@ impl Scanner {
         };
         let reader = Reader::open(&segments[at], offset)?;
         let later: Vec<PathBuf> = segments.into_iter().skip(at + 1).collect();
-        Ok(Self { reader: Some(reader), next_seq: None, from, ..Self::whole(later) })
+        let is_inside = at > 0 || offset > 0;
+        Ok(Self { reader: Some(reader), next_seq: None, from, is_inside, ..Self::whole(later) })
     }
 
     /// The next events: about `bytes` of them, at most `events`. Empty at the end; then
@@ -199,6 +205,7 @@ impl Scanner {
                 self.end = Some((reader.path, reader.offset));
                 continue;
             };
+            let is_whole = verdict.is_ok();
             let parsed = verdict.map_err(Bad::Bytes).and_then(|()| self.parse());
             match parsed {
                 Ok(event) => {
@@ -207,11 +214,17 @@ impl Scanner {
                         return Ok(Some(event));
                     }
                 }
-                Err(Bad::Bytes(problem)) => self.judge(reader, offset, number, problem)?,
-                Err(Bad::Order(problem)) => {
-                    let path = reader.path;
+                Err(bad) => {
+                    let (is_bytes, problem) = match bad {
+                        Bad::Bytes(problem) => (true, problem),
+                        Bad::Order(problem) => (false, problem),
+                    };
+                    let path = reader.path.clone();
                     let damage = Damage { path, offset, line: number, problem, is_tail: false };
-                    return Err(Stop::Damage(damage));
+                    if !is_bytes {
+                        return Err(Stop::Damage(damage));
+                    }
+                    self.judge(reader, damage, is_whole)?;
                 }
             }
         }
@@ -244,29 +257,56 @@ impl Scanner {
         Ok(Some(event))
     }
 
-    /// A line is no event: the torn end of the log, or damage when an event follows.
-    fn judge(
-        &mut self,
-        mut reader: Reader,
-        offset: u64,
-        line: Option<u64>,
-        problem: String,
-    ) -> Result<(), Stop> {
-        let path = reader.path.clone();
-        let mut followed = self.later.len() > 0;
-        while !followed {
-            match reader.next_line(&mut self.line).map_err(Stop::Store)? {
-                Some(verdict) => followed = verdict.is_ok() && Event::decode(&self.line).is_ok(),
-                None => break,
-            }
+    /// The line in `self.line` is no event. It is the torn end of the log when it is the only
+    /// record that is lost; else the log is damaged.
+    fn judge(&mut self, mut reader: Reader, mut bad: Damage, is_whole: bool) -> Result<(), Stop> {
+        let is_first = !self.is_inside && self.next_seq.unwrap_or(0) == 0;
+        // A writer that lives may be in the middle of the first record, and of no other there.
+        let mut is_damage = self.later.len() > 0 || (is_first && is_whole);
+        let mut lost = records(&self.line);
+        while !is_damage && lost < 2 {
+            let Some(verdict) = reader.next_line(&mut self.line).map_err(Stop::Store)? else {
+                break;
+            };
+            is_damage = is_first || (verdict.is_ok() && Event::decode(&self.line).is_ok());
+            lost += records(&self.line);
         }
-        if followed {
-            return Err(Stop::Damage(Damage { path, offset, line, problem, is_tail: false }));
+        if lost > 1 {
+            bad.problem.push_str(", and it is not the only record that is lost");
         }
+        if is_damage || lost > 1 {
+            return Err(Stop::Damage(bad));
+        }
+        let Damage { path, offset, line, problem, .. } = bad;
         self.end = Some((path.clone(), offset));
-        self.tail = Some(Tail { path, offset, bytes: reader.offset - offset, line, problem });
+        let (bytes, may_be_cut) = (reader.offset - offset, !is_first);
+        self.tail = Some(Tail { path, offset, bytes, line, problem, may_be_cut });
         Ok(())
     }
+}
+
+/// Where something that looks like a record is searched in a line.
+const LOOK_BYTES: usize = 256;
+
+/// How many records a line seems to hold: several when the line feeds between them are lost.
+fn records(line: &[u8]) -> usize {
+    const START: &[u8] = b"{\"seq\":";
+    let begins = |at: usize| {
+        let before = &line[..at];
+        let space = |byte: &u8| byte.is_ascii_whitespace() || *byte == 0;
+        let last = before.iter().rposition(|byte| !space(byte));
+        // Two objects never follow each other without a comma inside a record.
+        last.is_none_or(|last| before[last] == b'}') || before.last() == Some(&0)
+    };
+    let windows = line.windows(START.len()).enumerate();
+    let starts = windows.filter(|(at, window)| *window == START && begins(*at)).count();
+    let head = &line[..line.len().min(LOOK_BYTES)];
+    let has_seq = head.windows(START.len() - 1).any(|window| *window == START[1..]);
+    let is_object = || {
+        line.trim_ascii_start().starts_with(b"{")
+            && serde_json::from_slice::<serde::de::IgnoredAny>(line).is_ok()
+    };
+    starts.max(usize::from(has_seq || is_object()))
 }
 
 /// Why a line is not the next event.

@@ -179,3 +179,66 @@ async fn a_missing_or_empty_log_is_an_empty_session() {
     session.log.close().await.unwrap();
     assert_eq!(on_disk(&store).await, [0]);
 }
+
+#[tokio::test]
+async fn more_than_one_lost_record_is_no_torn_end() {
+    let record = |seq| String::from_utf8(line(seq, "lost")).unwrap();
+    let lost = |change: &dyn Fn(String) -> String| -> String {
+        (2..6).map(|seq| change(record(seq))).collect()
+    };
+    let without_sum = |record: String| {
+        let (before, sum) = record.split_once("\"sum\":").unwrap();
+        format!("{}{}", before, sum.split_once(',').map_or("\"x\":0}\n", |(_, after)| after))
+    };
+    let tails = [
+        ("crlf", lost(&|record| record.replace('\n', "\r\n"))),
+        ("cr", lost(&|record| record.replace('\n', "\r"))),
+        ("joined", lost(&|record| record.trim_end().to_owned())),
+        ("prefixed", lost(&|record| format!("x{record}"))),
+        ("without sums", lost(&without_sum)),
+        ("renamed", lost(&|record| record.replace("{\"seq\"", "{\"number\""))),
+        ("a whole one and a torn one", format!("x{}{}", record(2), &record(3)[..30])),
+    ];
+    for (name, tail) in tails {
+        let home = tempfile::tempdir().unwrap();
+        let store = store(home.path());
+        filled(&store, 2).await;
+        let path = log_path(home.path());
+        let good = std::fs::read(&path).unwrap();
+        put(&path, &[&good, tail.as_bytes()].concat());
+        let before = content(home.path());
+        let error = open(&store).await.unwrap_err();
+        assert!(matches!(&error, StoreError::Damaged(d) if !d.is_tail), "{name}: {error}");
+        assert!(error.to_string().contains("line 3, byte "), "{name}: {error}");
+        assert!(error.to_string().contains("not the only record"), "{name}: {error}");
+        assert_eq!(inspect(&store).await.unwrap().damage.map(|d| d.is_tail), Some(false));
+        assert_eq!(content(home.path()), before, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_log_without_one_event_is_never_cut() {
+    let crlf: Vec<u8> = (0..3).flat_map(|seq| [line(seq, "x"), vec![b'\n']].concat()).collect();
+    let crlf = crlf.split(|b| *b == b'\n').filter(|l| !l.is_empty());
+    let crlf: Vec<u8> = crlf.flat_map(|l| [l, b"\r\n"].concat()).collect();
+    let logs: [(&str, &[u8]); 6] = [
+        ("crlf", &crlf),
+        ("one line", b"garbage\n"),
+        ("half a line", b"{\"seq\":0,\"ti"),
+        ("line feeds", b"\n\n"),
+        ("zeros", &[0; 4096]),
+        ("words", b"half\nlines\nof nothing"),
+    ];
+    for (name, log) in logs {
+        let home = tempfile::tempdir().unwrap();
+        let store = store(home.path());
+        filled(&store, 0).await;
+        put(&log_path(home.path()), log);
+        let before = content(home.path());
+        let error = open(&store).await.unwrap_err();
+        assert!(matches!(&error, StoreError::Damaged(d) if !d.is_tail), "{name}: {error}");
+        assert!(error.to_string().contains("line 1, byte 0"), "{name}: {error}");
+        assert_eq!(inspect(&store).await.unwrap().damage.map(|d| d.is_tail), Some(false));
+        assert_eq!(content(home.path()), before, "{name}");
+    }
+}

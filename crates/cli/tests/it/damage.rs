@@ -1,0 +1,47 @@
+//! What stands in the home where a log, a header or a lease belongs.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use reins_testkit::{Bin, StrictServer, script};
+use serde_json::Value;
+
+fn bin() -> Bin {
+    Bin::new(env!("CARGO_BIN_EXE_reins")).unwrap()
+}
+
+/// A home with one session of one turn, and its id.
+async fn with_session(bin: &Bin) -> String {
+    let end = bin.run(["run", "--output", "json", "the first prompt"]).await.unwrap();
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    let object: Value = serde_json::from_str(&end.stdout).unwrap();
+    object["session"].as_str().unwrap().to_owned()
+}
+
+fn folder(bin: &Bin, id: &str) -> PathBuf {
+    bin.home().join("sessions").join(id)
+}
+
+fn put(path: &std::path::Path, bytes: &[u8]) {
+    std::fs::File::create(path).unwrap().write_all(bytes).unwrap();
+}
+
+#[tokio::test]
+async fn a_log_that_lost_more_than_its_end_is_refused_and_nothing_changes() {
+    let server = StrictServer::start(script().text("hello").times(1)).unwrap();
+    let bin = bin().model_at(&server.base_url());
+    let id = with_session(&bin).await;
+    let log = folder(&bin, &id).join("00000000.log");
+    let text = std::fs::read_to_string(&log).unwrap();
+    let crlf = text.replace('\n', "\r\n");
+    let half = text.match_indices('\n').nth(3).unwrap().0 + 1;
+    let half = format!("{}{}", &text[..half], text[half..].replace("\"sum\"", "\"mus\""));
+    for (changed, place) in [(crlf, "line 1, byte 0"), (half, "line 5, byte ")] {
+        put(&log, changed.as_bytes());
+        let end = bin.run(["run", "--session", &id, "go on"]).await.unwrap();
+        assert_eq!((end.code, end.stdout.as_str()), (Some(6), ""), "{}", end.stderr);
+        assert!(end.stderr.contains(place), "{}", end.stderr);
+        assert_eq!(std::fs::read_to_string(&log).unwrap(), changed);
+    }
+    assert_eq!(server.requests().len(), 1);
+}
