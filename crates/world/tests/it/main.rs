@@ -3,6 +3,7 @@
 
 mod child;
 mod files;
+mod fs_ignores;
 mod fs_read;
 mod fs_replace;
 mod fs_walks;

@@ -1,10 +1,13 @@
 //! Local files. All work is done on blocking threads, a bounded number at once. A dropped future
-//! sets a flag that long work looks at between pieces.
+//! sets a flag that long work looks at between pieces. What then still holds a thread and its place
+//! among the operations is a single call of the operating system that does not return, such as one
+//! about a network folder whose server is gone.
 
 mod dir;
 mod errors;
 mod glob;
 mod hash;
+mod ignores;
 mod lines;
 mod pattern;
 mod place;
@@ -16,6 +19,7 @@ mod xattrs;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use reins_kernel::BoxFuture;
 use tokio::sync::Semaphore;
@@ -23,12 +27,15 @@ use tokio::sync::Semaphore;
 use self::replace::Locks;
 use self::stop::Stop;
 use crate::fs::{
-    Expect, FileBytes, Fs, FsError, GlobHits, GlobQuery, LineWindow, Lines, Place, Replaced,
-    SearchHits, SearchQuery,
+    Expect, FileBytes, Fs, FsError, GlobHits, GlobQuery, Incomplete, LineWindow, Lines, Place,
+    Replaced, SearchHits, SearchQuery,
 };
 
 /// Operations that run at once unless the row says otherwise.
 pub(crate) const DEFAULT_CONCURRENT: usize = 16;
+
+/// How much later than its time limit a walk is given up that does not look at the clock.
+const LATE: Duration = Duration::from_secs(1);
 
 /// The files of this machine.
 pub struct LocalFs {
@@ -128,10 +135,22 @@ impl Fs for LocalFs {
     }
 
     fn search(&self, query: SearchQuery) -> BoxFuture<'static, Result<SearchHits, FsError>> {
-        self.run(query.root.clone(), move |stop| search::search(&query, stop))
+        let limit = query.time_limit.saturating_add(LATE);
+        let work = self.run(query.root.clone(), move |stop| search::search(&query, stop));
+        Box::pin(async move {
+            let nothing =
+                SearchHits { incomplete: Some(Incomplete::TimeLimit), ..SearchHits::default() };
+            tokio::time::timeout(limit, work).await.unwrap_or(Ok(nothing))
+        })
     }
 
     fn glob(&self, query: GlobQuery) -> BoxFuture<'static, Result<GlobHits, FsError>> {
-        self.run(query.root.clone(), move |stop| glob::glob(&query, stop))
+        let limit = query.time_limit.saturating_add(LATE);
+        let work = self.run(query.root.clone(), move |stop| glob::glob(&query, stop));
+        Box::pin(async move {
+            let nothing =
+                GlobHits { incomplete: Some(Incomplete::TimeLimit), ..GlobHits::default() };
+            tokio::time::timeout(limit, work).await.unwrap_or(Ok(nothing))
+        })
     }
 }

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkFinish, SinkMatch};
@@ -13,6 +13,7 @@ use ignore::{DirEntry, WalkBuilder};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
 use super::errors::words;
+use super::ignores::Ignores;
 use super::pattern::{self, PathGlob};
 use super::place::{self, resolve};
 use super::stop::{Deadline, Stop};
@@ -106,10 +107,19 @@ struct Outcome {
 impl Search<'_> {
     fn tree(&self) -> SearchHits {
         let mut hits = SearchHits::default();
+        let ignores = Arc::new(Mutex::new(Ignores::new(&self.real)));
+        let judge = Arc::clone(&ignores);
         let mut builder = WalkBuilder::new(&self.real);
-        builder.git_global(false).sort_by_file_name(Ord::cmp);
+        // The walker's own filters would open whatever is called an ignore file.
+        builder.standard_filters(false).sort_by_file_name(Ord::cmp).filter_entry(move |entry| {
+            judge.lock().unwrap_or_else(PoisonError::into_inner).admits(entry)
+        });
         let mut batch = Vec::with_capacity(BATCH);
         for entry in builder.build() {
+            let left_out = ignores.lock().unwrap_or_else(PoisonError::into_inner).take_left_out();
+            for (path, reason) in left_out {
+                self.skip(&path, reason, &mut hits);
+            }
             if self.deadline.passed() {
                 hits.incomplete = Some(Incomplete::TimeLimit);
             }
@@ -261,7 +271,7 @@ fn searcher() -> Searcher {
 }
 
 /// `None` when it is no regular file any more.
-fn open(path: &Path) -> io::Result<Option<File>> {
+pub(super) fn open(path: &Path) -> io::Result<Option<File>> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(openat(CWD, path, flags | OFlags::NOCTTY, Mode::empty())?);
     Ok(file.metadata()?.is_file().then_some(file))
