@@ -258,6 +258,11 @@ impl StoreError {
         }
     }
 
+    /// The system found no such file.
+    pub(crate) fn is_absent(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+
     /// The error of making a folder of the home.
     pub(crate) fn making_home(path: &Path, source: io::Error) -> Self {
         match Self::io(path, source) {

@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use reins_testkit::{Bin, StrictServer, script};
 use serde_json::Value;
@@ -44,4 +45,44 @@ async fn a_log_that_lost_more_than_its_end_is_refused_and_nothing_changes() {
         assert_eq!(std::fs::read_to_string(&log).unwrap(), changed);
     }
     assert_eq!(server.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn pipes_and_devices_in_the_home_are_named_and_block_nothing() {
+    let acts = script().text("hello").then().text("hello").then().text("fine").forever();
+    let server = StrictServer::start(acts).unwrap();
+    let bin = bin().model_at(&server.base_url()).limit(Duration::from_secs(20));
+    let good = with_session(&bin).await;
+    for name in ["header.json", "00000000.log", "lease"] {
+        let broken = with_session(&bin).await;
+        let path = folder(&bin, &broken).join(name);
+        for what in ["FIFO", "device"] {
+            std::fs::remove_file(&path).unwrap();
+            if what == "FIFO" {
+                let mode = rustix::fs::Mode::RWXU;
+                rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0)
+                    .unwrap();
+            } else {
+                std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
+            }
+            let said = format!(
+                "{}: unreadable: a {what} stands where a file belongs. Nothing was changed; move \
+                 it away or restore it from a backup\n",
+                path.display()
+            );
+            let end = bin.run(["run", "--session", &broken, "go on"]).await.unwrap();
+            assert_eq!((end.code, end.stderr), (Some(6), format!("reins: {said}")), "{name}");
+            let list = bin.run(["session", "list"]).await.unwrap();
+            assert_eq!(list.code, Some(0), "{name}: {}", list.stderr);
+            assert!(list.stdout.contains(&good), "{name}: {}", list.stdout);
+            assert_eq!(list.stderr.ends_with(&said), name != "lease", "{}", list.stderr);
+            let show = bin.run(["session", "show", &broken]).await.unwrap();
+            assert!(show.stderr.is_empty() || show.stderr.ends_with(&said), "{}", show.stderr);
+            if name != "lease" {
+                let end = bin.run(["run", "--continue", "go on"]).await.unwrap();
+                assert_eq!((end.code, end.stdout.as_str()), (Some(0), "fine\n"), "{}", end.stderr);
+            }
+        }
+        std::fs::remove_dir_all(folder(&bin, &broken)).unwrap();
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::StoreError;
@@ -52,12 +52,49 @@ pub(crate) fn publish(path: &Path, content: impl Read) -> Result<(), StoreError>
 
 static UNIQUE: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
 
+/// Opens a file with these options and requires it to be one: what else may stand there would
+/// block, or never end.
+pub(crate) fn open(options: &mut OpenOptions, path: &Path) -> Result<File, StoreError> {
+    let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
+    options.custom_flags(i32::try_from(flags.bits()).unwrap_or(0));
+    let opened = options.open(path).and_then(|file| Ok((file.metadata()?, file)));
+    match opened {
+        Ok((meta, file)) => require_file(path, &meta).map(|()| file),
+        Err(e) => {
+            // Sockets, and pipes without a reader, refuse to be opened.
+            if let Ok(meta) = fs::metadata(path) {
+                require_file(path, &meta)?;
+            }
+            Err(StoreError::io(path, e))
+        }
+    }
+}
+
+/// As [`open`] for reading.
+pub(crate) fn open_to_read(path: &Path) -> Result<File, StoreError> {
+    open(OpenOptions::new().read(true), path)
+}
+
+/// Refuses everything but a regular file.
+pub(crate) fn require_file(path: &Path, meta: &fs::Metadata) -> Result<(), StoreError> {
+    let kind = meta.file_type();
+    let what = match () {
+        () if kind.is_file() => return Ok(()),
+        () if kind.is_dir() => "folder",
+        () if kind.is_fifo() => "FIFO",
+        () if kind.is_socket() => "socket",
+        () => "device",
+    };
+    let problem = format!("unreadable: a {what} stands where a file belongs");
+    Err(StoreError::unreadable(path, problem, super::super::error::MOVE_AWAY))
+}
+
 /// A whole file of at most `limit` bytes; `None` when there is none.
 pub(crate) fn read_whole(path: &Path, limit: u64) -> Result<Option<Vec<u8>>, StoreError> {
-    let file = match File::open(path) {
+    let file = match open_to_read(path) {
         Ok(file) => file,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(e) => return Err(StoreError::io(path, e)),
+        Err(e) if e.is_absent() => return Ok(None),
+        Err(e) => return Err(e),
     };
     let mut bytes = Vec::new();
     let read = file.take(limit + 1).read_to_end(&mut bytes);

@@ -23,8 +23,8 @@ impl Lease {
     /// Takes the lease, or says who has it.
     pub(crate) fn take(path: &Path, id: &SessionId) -> Result<Self, StoreError> {
         let options = &mut files::private();
-        let opened = options.read(true).write(true).create(true).truncate(false).open(path);
-        let file = opened.map_err(|e| StoreError::io(path, e))?;
+        let options = options.read(true).write(true).create(true).truncate(false);
+        let file = files::open(options, path)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {

@@ -1,6 +1,6 @@
 //! The list of sessions, from headers and the first bytes of logs.
 
-use std::fs::{self, DirEntry, File};
+use std::fs::{self, DirEntry};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::path::Path;
 use reins_schema::{Event, Payload, SessionId, Source};
 
 use super::folder::Folder;
-use super::seek;
+use super::{files, seek};
 use crate::{Listing, SessionSummary, StoreError};
 
 /// How much of a log is searched for the first prompt.
@@ -23,7 +23,7 @@ pub(crate) fn list(sessions: &Path) -> Result<Listing, StoreError> {
         Ok(entries) => entries,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(listing),
         Err(e) => {
-            super::files::check_home(sessions)?;
+            files::check_home(sessions)?;
             return Err(StoreError::io(sessions, e));
         }
     };
@@ -51,9 +51,7 @@ fn summary(sessions: &Path, entry: &DirEntry) -> Result<SessionSummary, StoreErr
     let (mut bytes, mut modified) = (0, None);
     for path in &segments {
         let meta = fs::metadata(path).map_err(|e| StoreError::io(path, e))?;
-        if !meta.is_file() {
-            return Err(StoreError::io(path, io::ErrorKind::IsADirectory.into()));
-        }
+        files::require_file(path, &meta)?;
         bytes += meta.len();
         modified = modified.max(Some(meta.mtime() * 1000 + meta.mtime_nsec() / 1_000_000));
     }
@@ -68,7 +66,7 @@ fn summary(sessions: &Path, entry: &DirEntry) -> Result<SessionSummary, StoreErr
 /// Also an error when the log does not begin with an event.
 fn first_prompt(path: &Path) -> Result<Option<String>, StoreError> {
     let io = |e| StoreError::io(path, e);
-    let mut file = File::open(path).map_err(io)?.take(PREFIX_BYTES);
+    let mut file = files::open_to_read(path)?.take(PREFIX_BYTES);
     let mut text = Vec::new();
     let (mut done, mut lines) = (0, 0_u64);
     loop {

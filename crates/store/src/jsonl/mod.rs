@@ -184,7 +184,7 @@ fn taken(folder: &Folder, error: std::io::Error) -> StoreError {
 }
 
 fn open_active(path: &Path, length: u64) -> Result<ActiveFile, StoreError> {
-    let file = files::private().append(true).open(path).map_err(|e| StoreError::io(path, e))?;
+    let file = files::open(files::private().append(true), path)?;
     ActiveFile::new(file, path, length)
 }
 

@@ -16,7 +16,7 @@ use crate::StoreError;
 pub(crate) fn cut(folder: &Folder, tail: &Tail) -> Result<SessionRecovered, StoreError> {
     let path = &tail.path;
     let io = |e| StoreError::io(path, e);
-    let mut log = files::private().read(true).write(true).open(path).map_err(io)?;
+    let mut log = files::open(files::private().read(true).write(true), path)?;
     let kept = keep(folder, &mut log, tail)?;
     log.set_len(tail.offset).and_then(|()| log.sync_all()).map_err(io)?;
     let name = |path: &PathBuf| {

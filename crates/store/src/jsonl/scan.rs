@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use reins_schema::{Event, LineError, MAX_LINE_BYTES};
 
-use super::seek;
+use super::{files, seek};
 use crate::{Damage, StoreError};
 
 const READ_BYTES: usize = 128 << 10;
@@ -63,8 +63,8 @@ struct Reader {
 
 impl Reader {
     fn open(path: &Path, offset: u64) -> Result<Self, StoreError> {
+        let mut file = files::open_to_read(path)?;
         let opened = (|| {
-            let mut file = File::open(path)?;
             let length = file.metadata()?.len();
             file.seek(SeekFrom::Start(offset))?;
             Ok(file.take(length.saturating_sub(offset)))

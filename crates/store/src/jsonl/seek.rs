@@ -3,8 +3,9 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use super::files;
 use crate::StoreError;
 
 /// Below this many bytes lines are read one after the other.
@@ -17,7 +18,8 @@ const PREFIX_BYTES: usize = 32;
 /// first file begins later or cannot be understood; then reading begins at the start.
 pub(crate) fn find(segments: &[PathBuf], seq: u64) -> Result<Option<(usize, u64)>, StoreError> {
     for (at, path) in segments.iter().enumerate().rev() {
-        let found = find_in(path, seq).map_err(|e| StoreError::io(path, e))?;
+        let file = files::open_to_read(path)?;
+        let found = find_in(&file, seq).map_err(|e| StoreError::io(path, e))?;
         if let Some(offset) = found {
             return Ok(Some((at, offset)));
         }
@@ -25,19 +27,18 @@ pub(crate) fn find(segments: &[PathBuf], seq: u64) -> Result<Option<(usize, u64)
     Ok(None)
 }
 
-fn find_in(path: &Path, seq: u64) -> io::Result<Option<u64>> {
-    let file = File::open(path)?;
-    if seq_at(&file, 0)?.is_none_or(|first| first > seq) {
+fn find_in(file: &File, seq: u64) -> io::Result<Option<u64>> {
+    if seq_at(file, 0)?.is_none_or(|first| first > seq) {
         return Ok(None);
     }
     let (mut low, mut high) = (0, file.metadata()?.len());
     while high - low > LINEAR_BYTES {
         let middle = low + (high - low) / 2;
-        let Some(start) = line_start_after(&file, middle, high)? else {
+        let Some(start) = line_start_after(file, middle, high)? else {
             high = middle;
             continue;
         };
-        match seq_at(&file, start)? {
+        match seq_at(file, start)? {
             Some(found) if found <= seq => low = start,
             Some(_) => high = middle,
             // A damaged line; reading from here on will come upon it and say so.
