@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use reins_host::SessionView;
 use reins_schema::{Block, CallId, Event, Payload, SessionId, Source, ToolResult, ToolResultBlock};
-use reins_store::SessionSummary;
+use reins_store::{SessionSummary, StoreError};
 
 use crate::args::{ComposeArgs, SessionCommand};
 use crate::exit::CliError;
@@ -70,7 +70,14 @@ async fn show(start: &Start, compose: &ComposeArgs, id: SessionId) -> Result<u8,
     shown?;
     let view = view.map_err(|e| CliError::from(e.0))?;
     print(&format!("\n{}\n", totals(&view)))?;
-    Ok(crate::exit::COMPLETED)
+    match view.problem {
+        None => Ok(crate::exit::COMPLETED),
+        Some(StoreError::Damaged(tail)) if tail.is_tail => {
+            let text = format!("{tail}; the next run of this session keeps that aside and goes on");
+            Err(CliError::new(crate::exit::SESSION, "SESSION_UNREADABLE", text))
+        }
+        Some(problem) => Err(problem.into()),
+    }
 }
 
 fn totals(view: &SessionView) -> String {

@@ -1,7 +1,8 @@
 //! Sessions as people read them.
 
 use reins_schema::{Event, Payload, SessionId, Usage};
-use reins_store::{Store, StoreError};
+use reins_session::KnownTypes;
+use reins_store::{Inspected, Store, StoreError};
 
 /// A session's events, decoded page by page.
 pub struct SessionView {
@@ -13,6 +14,8 @@ pub struct SessionView {
     pub usage: Usage,
     /// All events in order.
     pub events: u64,
+    /// Why it is not all of the session, or why the session cannot be opened.
+    pub problem: Option<StoreError>,
 }
 
 /// Why a session cannot be shown.
@@ -24,27 +27,41 @@ pub struct ViewError(#[from] pub StoreError);
 const PAGE: usize = 512;
 
 impl SessionView {
-    /// Reads a session from its start and hands every event to `each`.
+    /// Reads a session from its start and hands every event that can be read to `each`.
     ///
     /// # Errors
-    /// Absent, or unreadable at some place; what came before was handed over.
+    /// No such session. Whatever else is wrong is [`SessionView::problem`].
     pub async fn read(
         store: &dyn Store,
         session: &SessionId,
         each: &mut (dyn FnMut(&Event) + Send),
     ) -> Result<Self, ViewError> {
-        let mut view =
-            Self { session: session.clone(), turns: 0, usage: Usage::default(), events: 0 };
-        loop {
-            let page = store.read(session, view.events, PAGE).await?;
+        let (turns, usage) = (0, Usage::default());
+        let mut view = Self { session: session.clone(), turns, usage, events: 0, problem: None };
+        let mut seen = |event: &Event| {
+            view.count(event);
+            each(event);
+        };
+        let problem = match store.inspect(session, KnownTypes::default(), &mut seen).await {
+            Ok(Inspected { damage: None, .. }) => return Ok(view),
+            Ok(Inspected { damage: Some(damage), .. }) => StoreError::Damaged(damage),
+            Err(error @ (StoreError::NotFound { .. } | StoreError::InvalidId { .. })) => {
+                return Err(error.into());
+            }
+            Err(error) => error,
+        };
+        view.problem = Some(problem);
+        // Without a header, or behind an event that does not fit, there may be more to show.
+        while let Ok(page) = store.read(session, view.events, PAGE).await {
             if page.is_empty() {
-                return Ok(view);
+                break;
             }
             for event in &page {
                 view.count(event);
                 each(event);
             }
         }
+        Ok(view)
     }
 
     fn count(&mut self, event: &Event) {

@@ -86,3 +86,41 @@ async fn pipes_and_devices_in_the_home_are_named_and_block_nothing() {
         std::fs::remove_dir_all(folder(&bin, &broken)).unwrap();
     }
 }
+
+#[tokio::test]
+async fn what_can_be_shown_is_shown_and_what_is_wrong_is_said() {
+    let server = StrictServer::start(script().text("hello").times(1)).unwrap();
+    let bin = bin().model_at(&server.base_url());
+    let id = with_session(&bin).await;
+    let log = folder(&bin, &id).join("00000000.log");
+    let header = folder(&bin, &id).join("header.json");
+    let (whole, head) = (std::fs::read(&log).unwrap(), std::fs::read(&header).unwrap());
+    let show = async || bin.run(["session", "show", &id]).await.unwrap();
+    let good = show().await;
+    assert_eq!((good.code, good.stderr.as_str()), (Some(0), ""));
+    assert!(good.stdout.contains("the first prompt"), "{}", good.stdout);
+
+    for broken in [&b"no header"[..], b""] {
+        put(&header, broken);
+        let end = show().await;
+        assert_eq!((end.code, end.stdout), (Some(6), good.stdout.clone()), "{}", end.stderr);
+        let said = format!("reins: {}: the header is not JSON", header.display());
+        assert!(end.stderr.starts_with(&said), "{}", end.stderr);
+    }
+    put(&header, &head);
+    put(&log, &[&whole[..], b"torn"].concat());
+    let end = show().await;
+    assert_eq!((end.code, end.stdout), (Some(6), good.stdout.clone()), "{}", end.stderr);
+    let place = format!("byte {}: the last line has no end; the next run", whole.len());
+    assert!(end.stderr.contains(&place), "{}", end.stderr);
+
+    let mut flipped = whole.clone();
+    let at = whole.windows(7).rposition(|part| part == b"\"hello\"").unwrap();
+    flipped[at + 1] = b'H';
+    put(&log, &flipped);
+    let end = show().await;
+    assert_eq!(end.code, Some(6), "{}", end.stderr);
+    assert!(end.stdout.contains("the first prompt"), "{}", end.stdout);
+    assert!(end.stderr.contains("Nothing was changed"), "{}", end.stderr);
+    assert_eq!(std::fs::read(&log).unwrap(), flipped);
+}
