@@ -8,6 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::chains::{Approval, ApprovalRequest, PreExecute};
 use crate::driver::Command;
 use crate::events::{ApprovalAsked, ApprovalDecided, own_draft};
+use crate::size::check_bytes;
 use crate::tool::ToolFailure;
 
 /// Lets work outside the driver append events of registered types.
@@ -20,6 +21,7 @@ pub(crate) struct Committer {
 impl Committer {
     /// Appends; resolves when the event is committed.
     pub(crate) async fn commit(&self, draft: Draft) -> Result<u64, Refusal> {
+        check_bytes("the event", draft.data.get().len())?;
         let (answer, committed) = oneshot::channel();
         let gone = || Refusal("the agent has ended".to_owned());
         let mailbox = self.mailbox.upgrade().ok_or_else(gone)?;

@@ -11,11 +11,14 @@ use tokio::sync::mpsc;
 
 use crate::contain::contain;
 use crate::provider::{Provider, StreamPart, WireCall};
+use crate::size::escaped_bytes;
 
 /// A record is written when this much time has passed since its first delta …
 const PACK_TIME: Duration = Duration::from_millis(50);
 /// … or when it holds this many bytes of text.
 const PACK_BYTES: usize = 4096;
+/// What a call takes in a record besides its texts.
+const AROUND_CALL: usize = 64;
 
 /// Deltas of one record.
 struct Pack {
@@ -71,15 +74,27 @@ struct Delta {
     text: String,
 }
 
+impl Delta {
+    /// What it adds to the record of the whole answer.
+    fn bytes(&self) -> usize {
+        let heads = [&self.id, &self.name].into_iter().flatten();
+        let heads: usize = heads.map(|text| escaped_bytes(text) + AROUND_CALL).sum();
+        heads + escaped_bytes(&self.text)
+    }
+}
+
+/// What one request is given.
+pub(crate) struct Attempt {
+    pub(crate) provider: Arc<dyn Provider>,
+    pub(crate) call: WireCall,
+    pub(crate) clock: Arc<dyn Clock>,
+    /// The longest answer, as the log writes it.
+    pub(crate) max_bytes: usize,
+}
+
 /// Runs an attempt to its end and reports it. `inputs` is bounded: a slow disk slows the reading.
-pub(crate) async fn run(
-    op: Op,
-    provider: Arc<dyn Provider>,
-    call: WireCall,
-    clock: Arc<dyn Clock>,
-    inputs: mpsc::Sender<Input>,
-) {
-    let outcome = contain(stream(op, provider, call, clock, &inputs)).await;
+pub(crate) async fn run(op: Op, attempt: Attempt, inputs: mpsc::Sender<Input>) {
+    let outcome = contain(stream(op, attempt, &inputs)).await;
     let outcome = outcome.unwrap_or_else(|words| {
         let code = FailureCode::Other("INTERNAL".to_owned());
         let failure = Failure::new(code, format!("the provider panicked: {words}"));
@@ -89,15 +104,11 @@ pub(crate) async fn run(
     drop(inputs.send(Input::AttemptEnded { op, outcome }).await);
 }
 
-async fn stream(
-    op: Op,
-    provider: Arc<dyn Provider>,
-    call: WireCall,
-    clock: Arc<dyn Clock>,
-    inputs: &mpsc::Sender<Input>,
-) -> AttemptOutcome {
+async fn stream(op: Op, of: Attempt, inputs: &mpsc::Sender<Input>) -> AttemptOutcome {
+    let Attempt { provider, call, clock, max_bytes } = of;
     let mut parts = provider.send(call);
     let mut pack = Pack::new();
+    let mut bytes = 0_usize;
     let mut usage: Option<Usage> = None;
     let mut due = clock.sleep(Duration::MAX);
     let outcome = loop {
@@ -110,10 +121,15 @@ async fn stream(
         };
         match part {
             Some(Ok(StreamPart::Delta { index, kind, id, name, text })) => {
+                let delta = Delta { index, kind, id, name, text };
+                bytes = bytes.saturating_add(delta.bytes());
+                if bytes > max_bytes {
+                    break AttemptOutcome::Failed { failure: too_long(max_bytes), usage };
+                }
                 if pack.runs.is_empty() {
                     due = clock.sleep(PACK_TIME);
                 }
-                pack.add(clock.monotonic_ms(), Delta { index, kind, id, name, text });
+                pack.add(clock.monotonic_ms(), delta);
                 if pack.bytes >= PACK_BYTES {
                     drop(inputs.send(Input::Chunk { op, runs: pack.take() }).await);
                 }
@@ -136,4 +152,12 @@ async fn stream(
         drop(inputs.send(Input::Chunk { op, runs: pack.take() }).await);
     }
     outcome
+}
+
+fn too_long(limit: usize) -> Failure {
+    let message = format!(
+        "the answer is longer than {limit} bytes in the log, the limit that `max_answer_bytes` of \
+         row `agent-loop` sets"
+    );
+    Failure::new(FailureCode::MalformedResponse, message)
 }

@@ -7,7 +7,7 @@ mod work;
 
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use reins_kernel::Scope;
@@ -15,7 +15,7 @@ use reins_schema::{
     CallConfig, CallId, CancelCause, Draft, InboxTarget, Message, MessageId, RequestHeader,
     SessionId,
 };
-use reins_session::{Core, Input, Op, QueueEdit, Refusal, Status};
+use reins_session::{Core, Effect, Input, Op, QueueEdit, Refusal, Status};
 use reins_store::Log;
 use reins_world::{CancelToken, Clock};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -70,6 +70,7 @@ pub(crate) struct Plan {
 pub(crate) struct DriverLimits {
     pub(crate) grace: Duration,
     pub(crate) max_result_bytes: usize,
+    pub(crate) max_answer_bytes: usize,
 }
 
 /// What the driver is given; nothing of it changes during its life.
@@ -93,6 +94,8 @@ pub(crate) struct Driver {
     pub(crate) inputs: mpsc::Receiver<Input>,
     pub(crate) inputs_in: mpsc::Sender<Input>,
     pub(crate) status: watch::Sender<Status>,
+    /// Why the agent is dead, for its owner.
+    pub(crate) dead: Arc<OnceLock<String>>,
     pub(crate) work: JoinSet<()>,
     pub(crate) running: HashMap<Op, AbortHandle>,
     pub(crate) bodies: HashMap<Op, CancelToken>,
@@ -220,8 +223,14 @@ impl Driver {
             drop(self.running.remove(&op));
             drop(self.bodies.remove(&op));
         }
+        let mut failed = false;
         for effect in self.core.step(self.env.clock.now_ms(), input) {
+            // What follows a lost event has no place in the log, and would hide why it was lost.
+            if failed && matches!(effect, Effect::Append(_)) {
+                continue;
+            }
             if let Err(message) = self.perform(effect).await {
+                failed = true;
                 self.now.push_front(Input::StoreFailed { message });
             }
         }

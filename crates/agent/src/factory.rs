@@ -1,7 +1,7 @@
 //! Making agents: a transaction that either publishes a working agent or leaves nothing.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use reins_kernel::{
@@ -23,6 +23,7 @@ use crate::events::{EVENT_TYPES, EventType, SandboxMode, own_draft};
 use crate::handle::{Agent, Shared};
 use crate::observations::Observations;
 use crate::prompt::snapshot_text;
+use crate::size::MAX_PAYLOAD_BYTES;
 
 /// What an agent is made of.
 pub struct AgentOrder {
@@ -110,6 +111,8 @@ struct LoopConfig {
     cancel_grace_ms: u64,
     /// Bytes of one result that enter the context.
     max_result_bytes: usize,
+    /// Bytes of one answer, as the log writes it; a longer one fails.
+    max_answer_bytes: usize,
 }
 
 impl Default for LoopConfig {
@@ -122,6 +125,7 @@ impl Default for LoopConfig {
             inbox: 1000,
             cancel_grace_ms: 5000,
             max_result_bytes: 50_000,
+            max_answer_bytes: 16 * 1024 * 1024,
         }
     }
 }
@@ -149,6 +153,14 @@ impl Plugin for LoopPlugin {
         if config.parallel_tools == 0 {
             return Err(MountError::new("must be at least 1").at("parallel_tools"));
         }
+        for (name, bytes) in [
+            ("max_answer_bytes", config.max_answer_bytes),
+            ("max_result_bytes", config.max_result_bytes),
+        ] {
+            if bytes > MAX_LIMIT {
+                return Err(MountError::new(format!("must be at most {MAX_LIMIT}")).at(name));
+            }
+        }
         for (name, event_type) in EVENT_TYPES {
             mount.add::<EventType>(name, Arc::new(event_type))?;
         }
@@ -167,6 +179,8 @@ struct LoopFactory {
 const MAILBOX: usize = 256;
 /// Answers that may wait for the driver; work waits beyond that.
 const ANSWERS: usize = 256;
+/// The most that may be configured for answers and results, so that they fit into records.
+const MAX_LIMIT: usize = MAX_PAYLOAD_BYTES / 2;
 /// Until the sandbox exists, tools reach whatever the user reaches.
 const MODE: &str = "danger-full-access";
 
@@ -205,6 +219,7 @@ impl LoopFactory {
             limits: DriverLimits {
                 grace: Duration::from_millis(self.config.cancel_grace_ms),
                 max_result_bytes: self.config.max_result_bytes,
+                max_answer_bytes: self.config.max_answer_bytes,
             },
         };
         let turn = TurnState {
@@ -312,6 +327,7 @@ fn start(
     let (done_in, done) = mpsc::channel(ANSWERS);
     let (inputs_in, inputs) = mpsc::channel(ANSWERS);
     let (status_in, status) = watch::channel(Status::Idle);
+    let dead = Arc::new(OnceLock::new());
     let (scope, session) = (env.scope.clone(), env.session.clone());
     let driver = Driver {
         env,
@@ -324,6 +340,7 @@ fn start(
         inputs,
         inputs_in,
         status: status_in,
+        dead: Arc::clone(&dead),
         work: JoinSet::new(),
         running: Default::default(),
         bodies: Default::default(),
@@ -344,6 +361,7 @@ fn start(
         scope,
         mailbox: mailbox_in,
         status,
+        dead,
         log: opened.log,
         task: Mutex::new(Some(task)),
         registrations,

@@ -1,6 +1,6 @@
 //! A live agent as its owner sees it.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use reins_kernel::{Registration, Scope};
 use reins_schema::{CallConfig, CancelCause, Draft, InboxTarget, Message, SessionId};
@@ -10,6 +10,7 @@ use tokio::sync::{Mutex, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
 use crate::driver::Command;
+use crate::size::{check_bytes, check_message};
 
 /// A live agent. Clones share it; whoever calls [`Agent::close`] ends it for all.
 #[derive(Clone)]
@@ -22,6 +23,7 @@ pub(crate) struct Shared {
     pub(crate) scope: Scope,
     pub(crate) mailbox: mpsc::Sender<Command>,
     pub(crate) status: watch::Receiver<Status>,
+    pub(crate) dead: Arc<OnceLock<String>>,
     pub(crate) log: Log,
     pub(crate) task: Mutex<Option<JoinHandle<()>>>,
     /// What the owner registered for this agent; undone when the last clone is gone.
@@ -48,13 +50,15 @@ impl Agent {
     /// crash loses it.
     ///
     /// # Errors
-    /// The core's refusal (id used before, inbox full, session read-only), or a full disk.
+    /// The core's refusal (id used before, inbox full, session read-only), a message that no
+    /// record of the log can hold, or a full disk.
     pub async fn send(
         &self,
         message: Message,
         target: InboxTarget,
         wake: bool,
     ) -> Result<u64, Refusal> {
+        check_message(&message)?;
         let (answer, accepted) = oneshot::channel();
         self.command(Command::Send { message, target, wake, answer }).await?;
         let seq = accepted.await.map_err(|_| ended())??;
@@ -89,8 +93,11 @@ impl Agent {
     /// Changes waiting input.
     ///
     /// # Errors
-    /// The message is not waiting, or was claimed already.
+    /// The message is not waiting, or was claimed already, or the new one is too long.
     pub async fn edit(&self, edit: QueueEdit) -> Result<(), Refusal> {
+        if let QueueEdit::Replace(_, message) = &edit {
+            check_message(message)?;
+        }
         let (answer, edited) = oneshot::channel();
         self.command(Command::Edit { edit, answer }).await?;
         edited.await.map_err(|_| ended())?
@@ -105,8 +112,9 @@ impl Agent {
     /// Appends an event of a registered type.
     ///
     /// # Errors
-    /// The type is not registered, or the core refuses it.
+    /// The type is not registered, the data is too long, or the core refuses it.
     pub async fn commit(&self, draft: Draft) -> Result<u64, Refusal> {
+        check_bytes("the event", draft.data.get().len())?;
         let (answer, committed) = oneshot::channel();
         self.command(Command::Commit { draft, answer }).await?;
         committed.await.map_err(|_| ended())?
@@ -135,6 +143,12 @@ impl Agent {
     /// The first write error of the log, if there was one.
     pub fn store_failure(&self) -> Option<StoreError> {
         self.shared.log.failed()
+    }
+
+    /// Why nothing can be written any more, in the store's words where they are known.
+    pub fn dead(&self) -> Option<String> {
+        let failure = self.store_failure().map(|e| e.to_string());
+        failure.or_else(|| self.shared.dead.get().cloned())
     }
 
     /// Cancels, waits until all its work is still and the log is on disk, and ends it.

@@ -14,6 +14,7 @@ mod observations;
 mod pipeline;
 mod prompt;
 mod provider;
+mod size;
 mod tool;
 
 pub use chains::{

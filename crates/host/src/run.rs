@@ -72,9 +72,7 @@ pub async fn run(agent: &Agent, order: RunOrder<'_>) -> RunOutcome {
     let mut events = agent.events(agent.next_seq());
     let mut progress = Progress::new(id.clone());
     if let Err(Refusal(reason)) = agent.followup(Message::user(id, order.prompt)).await {
-        let end = agent
-            .store_failure()
-            .map_or(RunEnd::Refused(reason), |e| RunEnd::StoreFailed(e.to_string()));
+        let end = agent.dead().map_or(RunEnd::Refused(reason), RunEnd::StoreFailed);
         return progress.outcome(end);
     }
     let mut status = agent.status();
@@ -92,8 +90,7 @@ pub async fn run(agent: &Agent, order: RunOrder<'_>) -> RunOutcome {
             }
         };
         let Some(event) = event else {
-            let failure = agent.store_failure().map(|e| e.to_string());
-            let words = failure.unwrap_or_else(|| "the session was closed".to_owned());
+            let words = agent.dead().unwrap_or_else(|| "the session was closed".to_owned());
             return progress.outcome(RunEnd::StoreFailed(words));
         };
         (order.watch)(&event);

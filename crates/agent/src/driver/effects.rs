@@ -58,6 +58,9 @@ impl Driver {
                     // Calls that were prepared and then abandoned.
                     self.ready.clear();
                 }
+                if let Some(words) = self.core.dead() {
+                    self.dead.get_or_init(|| words.to_owned());
+                }
                 self.status.send_replace(status);
             }
             Effect::SendAnswered { id, result } => {

@@ -5,7 +5,7 @@ use reins_session::{AttemptOutcome, Input, Op};
 use uuid::Uuid;
 
 use super::{Done, Driver};
-use crate::attempt;
+use crate::attempt::{self, Attempt};
 use crate::contain::contain;
 use crate::pipeline::{self, Execution, failed};
 use crate::prompt::{self, PromptContext, assembly_failure};
@@ -63,9 +63,13 @@ impl Driver {
             return self.now.push_back(Input::AttemptEnded { op, outcome });
         };
         let call = WireCall { body: rendered.body, session: self.env.session.clone() };
-        let provider = plan.provider.clone();
-        let work = attempt::run(op, provider, call, self.env.clock.clone(), self.inputs_in.clone());
-        let handle = self.work.spawn(work);
+        let attempt = Attempt {
+            provider: plan.provider.clone(),
+            call,
+            clock: self.env.clock.clone(),
+            max_bytes: self.env.limits.max_answer_bytes,
+        };
+        let handle = self.work.spawn(attempt::run(op, attempt, self.inputs_in.clone()));
         self.running.insert(op, handle);
     }
 

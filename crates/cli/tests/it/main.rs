@@ -1,6 +1,7 @@
 //! Whole runs of the binary against the strict scripted server.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop at a surprise")]
 
+mod answers;
 mod bad_input;
 mod crash;
 mod damage;

@@ -4,5 +4,6 @@
 
 mod cancel;
 mod chains;
+mod ends;
 mod permissions;
 mod rig;
