@@ -12,6 +12,16 @@ const MAX_COUNTED: usize = 1000;
 /// Places changed by one edit at most.
 const MAX_PLACES: usize = 1_000_000;
 
+/// Larger files are compared exactly, but for line ends: the rest takes long.
+const MAX_FOLDED_FILE: usize = 4 << 20;
+/// So are longer old texts.
+const MAX_FOLDED_OLD: usize = 64 << 10;
+
+/// Whether these are too large for the rules that ignore more than line ends.
+pub(super) fn is_large(file: &[u8], old: &[u8]) -> bool {
+    file.len() > MAX_FOLDED_FILE || old.len() > MAX_FOLDED_OLD
+}
+
 /// How the text was found, narrowest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rule {
@@ -30,6 +40,9 @@ impl Rule {
         Self::LookAlikes,
         Self::BlanksAndLookAlikes,
     ];
+
+    /// How many of them, from the first, ignore line ends at most.
+    const EXACT: usize = 2;
 
     /// For the model and for people.
     pub(super) fn name(self) -> &'static str {
@@ -88,7 +101,8 @@ pub(super) fn find(file: &[u8], old: &[u8], all: bool) -> Result<Found, FindErro
     // All places of a file with both kinds of line ends are only seen with the ends folded.
     let plain = old.contains(&b'\n') && !old.contains(&b'\r');
     let mixed = all && plain && memmem::find(file, b"\r\n").is_some();
-    let rules = &Rule::ALL[usize::from(mixed)..];
+    let end = if is_large(file, old) { Rule::EXACT } else { Rule::ALL.len() };
+    let rules = &Rule::ALL[usize::from(mixed)..end];
     for &rule in rules {
         let view = View::new(file, rule.folding());
         let needle = View::new(old, rule.folding());

@@ -19,7 +19,7 @@ use serde_json::json;
 
 use crate::cap::count;
 use crate::diff::unified;
-use crate::failure::of_fs;
+use crate::failure::{of_fs, until_cancelled};
 use find::Rule;
 use plan::{Plan, Wanted, check_strings, name_lines, plan};
 
@@ -90,17 +90,21 @@ impl Tool for EditTool {
     fn run(&self, input: EditInput, ctx: ToolContext) -> BoxFuture<'_, ToolReply> {
         Box::pin(async move {
             check_strings(wanted(&input))?;
-            let file = self.observed(&input.file_path, &ctx).await?;
+            let file =
+                until_cancelled(&ctx.cancel, self.observed(&input.file_path, &ctx)).await??;
             let (real, hash) = (file.real.clone(), file.hash);
             let EditConfig { max_file_bytes, max_diff_bytes } = self.config;
             let path = input.file_path.clone();
-            // Large files take a while: not on the caller's thread.
+            // Large files take a while: not on the caller's thread, and nobody waits for the rest
+            // after a cancel.
+            let cancel = ctx.cancel.clone();
             let work = tokio::task::spawn_blocking(move || {
                 let plan = plan(&input.file_path, &file.bytes, wanted(&input), max_file_bytes)?;
-                let diff = unified(&file.bytes, &plan.bytes, max_diff_bytes);
-                Ok::<_, ToolFailure>((plan, diff))
+                let wanted_still = !cancel.is_cancelled();
+                let diff = wanted_still.then(|| unified(&file.bytes, &plan.bytes, max_diff_bytes));
+                Ok::<_, ToolFailure>((plan, diff.flatten()))
             });
-            let (plan, diff) = work.await.map_err(|error| {
+            let (plan, diff) = until_cancelled(&ctx.cancel, work).await?.map_err(|error| {
                 ToolFailure::new("TOOL_FAILED", format!("comparing the text ended early: {error}"))
             })??;
             let text = report(&path, &plan);

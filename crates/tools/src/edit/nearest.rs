@@ -12,15 +12,10 @@ const MAX_LINES: usize = 12;
 const MAX_LINE_BYTES: usize = 300;
 /// Odd characters named at most.
 const MAX_ODD: usize = 6;
-/// Larger files are not searched for similar text.
-const MAX_FILE_BYTES: usize = 8 << 20;
 
 /// A report on the lines of `file` that are most like `old`, and where they differ; `None` when
 /// nothing is alike.
 pub(super) fn nearest(file: &[u8], old: &str) -> Option<String> {
-    if file.len() > MAX_FILE_BYTES {
-        return None;
-    }
     let wanted: Vec<&str> = old.lines().collect();
     let (anchor, grams) = wanted
         .iter()

@@ -2,7 +2,7 @@
 
 use reins_agent::ToolFailure;
 
-use super::find::{FindError, Rule, find};
+use super::find::{FindError, Rule, find, is_large};
 use super::nearest::nearest;
 use super::splice::splice;
 use crate::failure::{INVALID_ARGS, NOT_TEXT};
@@ -109,7 +109,12 @@ fn ambiguous(name: &str, file: &[u8], rule: Rule, starts: &[usize], more: bool) 
 
 fn not_found(name: &str, file: &[u8], old: &str) -> ToolFailure {
     let mut message = format!("`old_string` was not found in `{name}`; nothing was changed. ");
-    if let Some(near) = nearest(file, old) {
+    if is_large(file, old.as_bytes()) {
+        message.push_str(
+            "A file over 4 MiB or a text over 64 KiB is compared exactly, and no similar text is \
+             looked for. ",
+        );
+    } else if let Some(near) = nearest(file, old) {
         message.push_str(&near);
     }
     let advice = if has_line_numbers(old) {

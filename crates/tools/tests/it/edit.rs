@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::bench::Bench;
@@ -135,4 +137,32 @@ async fn of_two_edits_at_once_none_is_lost_silently() {
         }
         (Err(first), Err(second)) => panic!("both failed: {first}, {second}"),
     }
+}
+
+/// What would take long is not begun for large texts, and a cancelled call does not wait.
+#[tokio::test]
+async fn large_texts_are_compared_exactly_and_a_cancelled_call_ends() {
+    let lines = |count: usize, seed: usize| -> String {
+        (0..count).map(|n| format!("{:x}\n", (n + seed) * 2_654_435_761 % 1_048_573)).collect()
+    };
+    let bench = bench_with("a", format!("begin\n{}", lines(4_000_000, 0))).await;
+    for old in ["no such \u{2013} text ", &lines(90_000, 7).replace('\n', " \n")] {
+        let (code, message) = bench.fails("edit", edit("a", old, "y")).await;
+        assert_eq!(code, "FS_EDIT_NOT_FOUND");
+        assert!(message.contains("compared exactly"), "{message}");
+        assert!(!message.contains("nearest"), "{message}");
+    }
+    let there = format!("begin\n{}", lines(100_000, 0));
+    assert!(bench.run("edit", edit("a", &there, "y\n")).await.is_ok());
+    bench.put("small", "text\n");
+    bench.ok("read", json!({"file_path": "small"})).await;
+    let (_, message) = bench.fails("edit", edit("small", &lines(20_000, 0), "y")).await;
+    assert!(message.contains("compared exactly"), "{message}");
+
+    let before = bench.get("a").len();
+    bench.cancel.cancel();
+    let call = bench.run("edit", edit("a", &lines(100_000, 900_000), "y"));
+    let failure = tokio::time::timeout(Duration::from_secs(1), call).await.unwrap().unwrap_err();
+    assert_eq!(failure.code, "ABORTED");
+    assert_eq!(bench.get("a").len(), before);
 }
