@@ -58,7 +58,8 @@ pub trait Store: Send + Sync {
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<Event>, StoreError>>;
 
-    /// All sessions, the last used first. A damaged one never hides another.
+    /// All sessions, the last used first. A damaged one never hides another. Removes what creates
+    /// left that were killed.
     ///
     /// # Errors
     /// The home cannot be read. A home that does not exist has no sessions.

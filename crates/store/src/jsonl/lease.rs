@@ -65,10 +65,22 @@ pub(crate) fn holder(path: &Path) -> Option<LeaseInfo> {
     if info.host != host_name() {
         return Some(info);
     }
-    let pid = i32::try_from(info.pid).ok().and_then(rustix::process::Pid::from_raw)?;
-    match rustix::process::test_kill_process(pid) {
-        Err(rustix::io::Errno::SRCH) => None,
-        _ => Some(info),
+    is_alive(info.pid).then_some(info)
+}
+
+/// Whether this machine has such a process.
+pub(crate) fn is_alive(pid: u32) -> bool {
+    let Some(pid) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw) else {
+        return false;
+    };
+    rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH)
+}
+
+/// Whether nobody holds the lease, as far as that can be told; a lease that is not there is free.
+pub(crate) fn is_free(path: &Path) -> bool {
+    match files::open_to_read(path) {
+        Ok(file) => holder(path).is_none() && file.try_lock().is_ok(),
+        Err(error) => error.is_absent(),
     }
 }
 

@@ -8,17 +8,21 @@ use std::path::Path;
 use reins_schema::{Event, Payload, SessionId, Source};
 
 use super::folder::Folder;
-use super::{files, seek};
+use super::{HIDDEN, files, lease, seek};
 use crate::{Listing, SessionSummary, StoreError};
 
 /// How much of a log is searched for the first prompt.
 const PREFIX_BYTES: u64 = 256 << 10;
 const CHUNK_BYTES: u64 = 32 << 10;
+/// How many folders of killed creates one list removes.
+const SWEEP_MAX: usize = 64;
+
 const PROMPT_BYTES: usize = 400;
 
-/// Reads every session's folder; what is wrong with one is said beside the others.
+/// Reads every session's folder; what is wrong with one is said beside the others. Removes what
+/// killed creates left.
 pub(crate) fn list(sessions: &Path) -> Result<Listing, StoreError> {
-    let mut listing = Listing::default();
+    let (mut listing, mut swept) = (Listing::default(), 0);
     let entries = match fs::read_dir(sessions) {
         Ok(entries) => entries,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(listing),
@@ -30,6 +34,11 @@ pub(crate) fn list(sessions: &Path) -> Result<Listing, StoreError> {
     for entry in entries {
         let entry = entry.map_err(|e| StoreError::io(sessions, e))?;
         if entry.file_name().as_encoded_bytes().starts_with(b".") {
+            if swept < SWEEP_MAX && is_left(&entry) {
+                swept += 1;
+                // Listing goes on without: the next list tries again.
+                drop(fs::remove_dir_all(entry.path()));
+            }
             continue;
         }
         match summary(sessions, &entry) {
@@ -41,6 +50,15 @@ pub(crate) fn list(sessions: &Path) -> Result<Listing, StoreError> {
     listing.sessions.sort_by_cached_key(newest);
     listing.damaged.sort();
     Ok(listing)
+}
+
+/// Whether it is the folder of a create whose process was killed.
+fn is_left(entry: &DirEntry) -> bool {
+    let name = entry.file_name();
+    let of = name.to_str().and_then(|name| name.strip_prefix(HIDDEN)?.rsplit_once('-'));
+    let Some(pid) = of.and_then(|(_, pid)| pid.parse().ok()) else { return false };
+    let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+    is_folder && !lease::is_alive(pid) && lease::is_free(&entry.path().join("lease"))
 }
 
 fn summary(sessions: &Path, entry: &DirEntry) -> Result<SessionSummary, StoreError> {

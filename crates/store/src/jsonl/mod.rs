@@ -24,6 +24,9 @@ use crate::log::{ActiveFile, Limits};
 use crate::{Damage, Inspected, Listing, Log, OpenSession, Store, StoreConfig, StoreError};
 use scan::Stop;
 
+/// How the folder of a session begins while it is being made; its id and our process id follow.
+const HIDDEN: &str = ".new-";
+
 /// One step of reading: small enough to yield often, large enough to cost nothing.
 const BATCH_EVENTS: usize = 4096;
 const BATCH_BYTES: usize = 1 << 20;
@@ -54,7 +57,7 @@ impl JsonlStore {
         files::check_home(&self.config.home)?;
         files::make_dirs(&self.sessions)?;
         // Everything is made under a hidden name and renamed; a crash leaves no half session.
-        let hidden = format!(".new-{}-{}", header.id, std::process::id());
+        let hidden = format!("{HIDDEN}{}-{}", header.id, std::process::id());
         let temp = Folder { id: header.id.clone(), path: self.sessions.join(hidden) };
         files::make_dir(&temp.path).map_err(|e| taken(&temp, e))?;
         let made = fill(&temp, header).and_then(|lease| {
@@ -156,13 +159,14 @@ struct Opening {
 
 /// Makes everything a new session's folder holds.
 fn fill(folder: &Folder, header: &Header) -> Result<Lease, StoreError> {
+    // First, so that nobody takes what is being made for left over.
+    let lease = Lease::take(&folder.lease_path(), &folder.id)?;
     let path = folder.header_path();
     let mut text =
         serde_json::to_vec_pretty(header).map_err(|e| StoreError::io(&path, e.into()))?;
     text.push(b'\n');
     files::write_new(&path, text.as_slice())?;
     make_log(&folder.segment_path(0))?;
-    let lease = Lease::take(&folder.lease_path(), &folder.id)?;
     files::sync_dir(&folder.path)?;
     Ok(lease)
 }

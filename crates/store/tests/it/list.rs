@@ -112,3 +112,50 @@ async fn the_first_prompt_is_found_in_the_inbox_or_the_surface() {
     let listing = store.list().await.unwrap();
     assert_eq!(listing.sessions[0].first_prompt.as_deref(), Some("fix the ünïcode bug"));
 }
+
+#[tokio::test]
+async fn what_a_killed_create_left_is_removed_by_a_list() {
+    const DEAD: u32 = 2_000_000_000;
+    let home = tempfile::tempdir().unwrap();
+    let store = store(home.path());
+    let sessions = home.path().join("sessions");
+    let left = |name: String, lease: Option<&str>| {
+        let path = sessions.join(&name);
+        create_dir_all(&path).unwrap();
+        put(&path.join("header.json"), b"{}");
+        lease.inspect(|text| put(&path.join("lease"), text.as_bytes()));
+        name
+    };
+    let elsewhere = r#"{"pid":1,"host":"another-machine","start":1}"#;
+    left(format!(".new-before-lease-{DEAD}"), None);
+    left(format!(".new-with-lease-{DEAD}"), Some(""));
+    let mut kept = vec![
+        left(format!(".new-locked-{DEAD}"), Some("")),
+        left(format!(".new-alive-{}", std::process::id()), Some("")),
+        left(format!(".new-elsewhere-{DEAD}"), Some(elsewhere)),
+        left(".new-words".to_owned(), None),
+        left(format!(".other-{DEAD}"), None),
+        format!(".new-file-{DEAD}"),
+        format!(".new-link-{DEAD}"),
+    ];
+    put(&sessions.join(&kept[5]), b"");
+    std::os::unix::fs::symlink(&sessions, sessions.join(&kept[6])).unwrap();
+    let lease = std::fs::File::open(sessions.join(&kept[0]).join("lease")).unwrap();
+    lease.lock().unwrap();
+
+    let listing = store.list().await.unwrap();
+    assert!(listing.sessions.is_empty() && listing.damaged.is_empty());
+    let names = || {
+        let entries = std::fs::read_dir(&sessions).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    };
+    kept.sort();
+    assert_eq!(names(), kept);
+    drop(lease);
+    store.list().await.unwrap();
+    kept.retain(|name| !name.starts_with(".new-locked"));
+    assert_eq!(names(), kept);
+}
