@@ -27,7 +27,7 @@ async fn list(start: &Start, compose: &ComposeArgs) -> Result<u8, CliError> {
         print(&line(session))?;
     }
     for (path, problem) in &listing.damaged {
-        terminal::note(&format!("damaged: {}: {problem}", path.display()));
+        terminal::note(&in_line(&format!("damaged: {}: {problem}", path.display())));
     }
     if listing.sessions.is_empty() && listing.damaged.is_empty() {
         terminal::note("no sessions yet; `reins demo` makes one without a key");
@@ -41,9 +41,22 @@ fn line(session: &SessionSummary) -> String {
         "{}  {}  {}  {}\n",
         session.header.id,
         local_time(session.modified),
-        session.header.cwd.display(),
+        in_line(&session.header.cwd.display().to_string()),
         terminal::one_line(prompt, 60),
     )
+}
+
+/// Text that stays on its line: a name may contain line feeds.
+fn in_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() {
+            line.extend(c.escape_unicode());
+        } else {
+            line.push(c);
+        }
+    }
+    line
 }
 
 /// `2026-02-28 14:05` in the machine's time zone; the number itself when it is out of range.

@@ -148,17 +148,15 @@ pub enum StoreError {
     },
     /// Somebody else changed the log while it was open.
     #[error(
-        "{} has {found} bytes instead of {expected} or was replaced: another program changed \
-         it. Writing stopped; end that program and open the session again",
+        "{} {change}: another program did that. Writing stopped; end that program, put the file \
+         back if it is gone, and open the session again",
         path.display()
     )]
     Lost {
         /// The log file.
         path: PathBuf,
-        /// The length after our last write.
-        expected: u64,
-        /// The length now.
-        found: u64,
+        /// What happened to it: `was removed`, `has 10 bytes instead of 20`, …
+        change: String,
     },
     /// An append does not continue the log.
     #[error(

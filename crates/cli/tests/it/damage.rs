@@ -124,3 +124,21 @@ async fn what_can_be_shown_is_shown_and_what_is_wrong_is_said() {
     assert!(end.stderr.contains("Nothing was changed"), "{}", end.stderr);
     assert_eq!(std::fs::read(&log).unwrap(), flipped);
 }
+
+#[tokio::test]
+async fn a_name_with_a_line_feed_stays_on_its_line_of_the_list() {
+    let server = StrictServer::start(script().text("hello").times(1)).unwrap();
+    let bin = bin().model_at(&server.base_url());
+    let odd = bin.project().join("odd\n\x1bplace");
+    std::fs::create_dir(&odd).unwrap();
+    let args = ["run".as_ref(), "hi".as_ref(), "--cwd".as_ref(), odd.as_os_str()];
+    let end = bin.run(args).await.unwrap();
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    std::fs::create_dir(bin.home().join("sessions/bad\nname")).unwrap();
+    let list = bin.run(["session", "list"]).await.unwrap();
+    assert_eq!(list.code, Some(0), "{}", list.stderr);
+    assert_eq!(list.stdout.lines().count(), 1, "{}", list.stdout);
+    assert!(list.stdout.contains("odd\\u{a}\\u{1b}place  hi\n"), "{}", list.stdout);
+    assert_eq!(list.stderr.lines().count(), 1, "{}", list.stderr);
+    assert!(list.stderr.contains("bad\\u{a}name"), "{}", list.stderr);
+}

@@ -66,8 +66,14 @@ impl ActiveFile {
         if meta.len() == self.length && meta.nlink() > 0 {
             return Ok(());
         }
-        let found = if meta.nlink() == 0 { 0 } else { meta.len() };
-        Err(StoreError::Lost { path: self.path.clone(), expected: self.length, found })
+        let change = if meta.nlink() > 0 {
+            format!("has {} bytes instead of {}", meta.len(), self.length)
+        } else if self.path.symlink_metadata().is_ok() {
+            "was replaced".to_owned()
+        } else {
+            "was removed".to_owned()
+        };
+        Err(StoreError::Lost { path: self.path.clone(), change })
     }
 }
 

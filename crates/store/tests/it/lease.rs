@@ -44,23 +44,35 @@ async fn the_lease_of_a_dead_process_is_taken_over() {
 #[tokio::test]
 async fn a_foreign_write_stops_the_writer() {
     type Change = fn(&std::path::Path);
-    let changes: [(&str, Change); 4] = [
-        ("longer", |path| {
-            let mut file = std::fs::OpenOptions::new().append(true).open(path).unwrap();
-            file.write_all(b"foreign\n").unwrap();
-        }),
-        ("shorter", |path| {
-            let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
-            file.set_len(10).unwrap();
-        }),
-        ("removed", |path| std::fs::remove_file(path).unwrap()),
-        ("replaced", |path| {
-            let other = path.with_extension("other");
-            std::fs::copy(path, &other).unwrap();
-            std::fs::rename(other, path).unwrap();
-        }),
+    let changes: [(&str, Change, &str); 4] = [
+        (
+            "longer",
+            |path| {
+                let mut file = std::fs::OpenOptions::new().append(true).open(path).unwrap();
+                file.write_all(b"foreign\n").unwrap();
+            },
+            " bytes instead of ",
+        ),
+        (
+            "shorter",
+            |path| {
+                let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
+                file.set_len(10).unwrap();
+            },
+            " has 10 bytes instead of ",
+        ),
+        ("removed", |path| std::fs::remove_file(path).unwrap(), " was removed: another program"),
+        (
+            "replaced",
+            |path| {
+                let other = path.with_extension("other");
+                std::fs::copy(path, &other).unwrap();
+                std::fs::rename(other, path).unwrap();
+            },
+            " was replaced: another program",
+        ),
     ];
-    for (name, change) in changes {
+    for (name, change, words) in changes {
         let home = tempfile::tempdir().unwrap();
         let store = store(home.path());
         let session = create(&store).await;
@@ -72,6 +84,7 @@ async fn a_foreign_write_stops_the_writer() {
         append(&session, 2..3).await;
         let error = session.log.flush().await.unwrap_err();
         assert!(matches!(error, StoreError::Lost { .. }), "{name}: {error}");
+        assert!(error.to_string().contains(words), "{name}: {error}");
         assert!(matches!(session.log.failed(), Some(StoreError::Lost { .. })));
         assert_eq!(std::fs::read(&path).ok(), before, "{name}");
         let again = session.log.append(crate::setup::note(3, "x")).await;
