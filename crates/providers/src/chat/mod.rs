@@ -7,6 +7,7 @@ mod plugin;
 mod request;
 mod send;
 mod stream;
+mod surrogate;
 #[cfg(test)]
 mod tests;
 

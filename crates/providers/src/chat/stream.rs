@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 
 use super::chunk::{CallDelta, Chunk, Delta};
 use super::error;
+use super::surrogate::Halves;
 use crate::sse::{MAX_EVENT_BYTES, SseDecoder, SseEvent};
 use crate::vendor::DoneMark;
 
@@ -231,6 +232,7 @@ struct Answer {
     /// By field name.
     unknown: Vec<(String, u32)>,
     unknown_bytes: usize,
+    halves: Halves,
     usage: Option<Usage>,
     finish: Option<Finish>,
     done: bool,
@@ -248,6 +250,8 @@ impl Answer {
             "[DONE]" => return self.complete(parts),
             _ => {}
         }
+        let data = self.halves.mend(data);
+        let data = data.as_ref();
         match serde_json::from_str::<Chunk<'_>>(data) {
             Ok(chunk) if event.name == "error" && chunk.error.is_none() => {
                 Err(error::in_stream(data))
@@ -267,6 +271,8 @@ impl Answer {
         if text.starts_with('[') {
             return Err(error::in_stream(text));
         }
+        let text = self.halves.mend(text);
+        let text = text.as_ref();
         match serde_json::from_str::<Chunk<'_>>(text) {
             Ok(chunk) => {
                 if chunk.choices.as_ref().is_none_or(Vec::is_empty) && chunk.error.is_none() {
@@ -419,9 +425,24 @@ impl Answer {
         parts.push_back(plain(index, PartKind::Unknown, text));
     }
 
+    /// What stands for the first half of a character whose second half did not come.
+    fn end_half(&mut self, parts: &mut VecDeque<StreamPart>) {
+        let (index, kind) = match self.halves.take() {
+            None => return,
+            Some("content") => (open(&mut self.text, &mut self.parts), PartKind::Text),
+            Some("arguments") => match self.calls.last() {
+                Some(call) => (call.part, PartKind::Call),
+                None => return,
+            },
+            Some(_) => (open(&mut self.reasoning, &mut self.parts), PartKind::Reasoning),
+        };
+        parts.push_back(plain(index, kind, "\u{fffd}".to_owned()));
+    }
+
     /// The end mark: nothing can follow it.
     fn complete(&mut self, parts: &mut VecDeque<StreamPart>) -> Result<(), Failure> {
         self.done = true;
+        self.end_half(parts);
         let reason = match &self.finish {
             None => FinishReason::Stop,
             Some(Finish::Reason(reason)) => *reason,

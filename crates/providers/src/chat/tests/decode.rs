@@ -237,6 +237,49 @@ fn calls_of_servers_that_bend_the_rules() {
 }
 
 #[test]
+fn halves_of_characters_are_joined_and_one_alone_is_replaced() {
+    let texts = |pieces: &[&str]| {
+        let pieces: Vec<String> =
+            pieces.iter().map(|text| format!(r#"{{"content":"{text}"}}"#)).collect();
+        let pieces: Vec<&str> = pieces.iter().map(String::as_str).collect();
+        strict(&deltas(&pieces, "stop"))
+    };
+    for (pieces, whole) in [
+        (&[r"a\ud83d", r"\ude00b"][..], "a😀b"),
+        (&[r"a\uD83D", "", r"\uDE00"], "a😀"),
+        (&[r"\ud83d\ude00\ud83d", r"\ude00\ud83d", r"\ude00"], "😀😀😀"),
+        (&[r"a\ud83d", "b"], "a\u{fffd}b"),
+        (&[r"a\ud83d", r"\n\ude00"], "a\u{fffd}\n\u{fffd}"),
+        (&[r"a\ud83d\ud83d\ude00b"], "a\u{fffd}😀b"),
+        (&[r#"\udc00a\\ud83d\"\ud83d b"#], "\u{fffd}a\\ud83d\"\u{fffd} b"),
+        (&[r"a", r"\ud83d"], "a\u{fffd}"),
+        (&[r"\ud83d"], "\u{fffd}"),
+    ] {
+        let text = texts(pieces).replace("\n0 Text: ", "");
+        assert_eq!(text, format!("0 Text: {whole}\nfinish Stop\n"), "{pieces:?}");
+    }
+}
+
+#[test]
+fn halves_of_characters_in_calls_spoil_nothing() {
+    let call = |id: &str, arguments: &str| {
+        format!(
+            r#"{{"tool_calls":[{{"index":0,"id":"{id}","function":{{"name":"n","arguments":"{arguments}"}}}}]}}"#
+        )
+    };
+    let (first, second) = (call(r"c\ud800", r#"{\"a\":\"\ud83d"#), call("", r#"\ude00\"}"#));
+    let whole = strict(&deltas(&[&first, &second], "tool_calls"));
+    assert!(whole.starts_with("0 Call id=c\u{fffd} name=n: {\"a\":\""), "{whole}");
+    assert!(whole.contains("😀\"}"), "{whole}");
+    let reasoning = [r#"{"reasoning":"a\ud83d"}"#, r#"{"content":"\ude00b"}"#];
+    let apart = strict(&deltas(&reasoning, "stop"));
+    assert_eq!(apart, "0 Reasoning: a\n1 Text: \u{fffd}b\n0 Reasoning: \u{fffd}\nfinish Stop\n");
+    let plain = r#"{"choices":[{"message":{"content":"x\ud83d"},"finish_reason":"stop"}]}"#;
+    let whole = decode(&[plain.as_bytes()], "application/json", DoneMark::Required);
+    assert_eq!(whole.replace("\n0 Text: ", ""), "0 Text: x\u{fffd}\nfinish Stop\n");
+}
+
+#[test]
 fn numbers_that_no_count_can_be_are_left_out() {
     let usage = |prompt: &str, output: &str| {
         let stream = format!(
