@@ -1,6 +1,8 @@
 //! The layers of a profile: bundles in the binary, then the user's files.
 
-use std::io::ErrorKind;
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use reins_kernel::{Layer, MAX_LAYER_BYTES};
@@ -21,7 +23,7 @@ pub(crate) fn layers(
 ) -> Result<Vec<Layer>, CliError> {
     let mut layers = bundles(profile)?;
     let settings = home.join("settings.toml");
-    match read_layer(&settings) {
+    match open_settings(&settings).and_then(read_layer) {
         Ok(text) => {
             layers.push(Layer { name: "home settings".to_owned(), file: Some(settings), text });
         }
@@ -30,12 +32,18 @@ pub(crate) fn layers(
             if matches!(
                 e.kind(),
                 ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::InvalidFilename
-            ) => {}
+            ) =>
+        {
+            if let Ok(target) = settings.read_link() {
+                let link = format!("a link to `{}`, which does not exist", target.display());
+                return Err(unreadable(&settings, &link));
+            }
+        }
         Err(e) if e.kind() == ErrorKind::PermissionDenied && home.read_dir().is_err() => {}
         Err(e) => return Err(unreadable(&settings, &e)),
     }
     for patch in patches {
-        let text = read_layer(patch).map_err(|e| unreadable(patch, &e))?;
+        let text = File::open(patch).and_then(read_layer).map_err(|e| unreadable(patch, &e))?;
         let name = format!("patch {}", patch.display());
         layers.push(Layer { name, file: Some(patch.clone()), text });
     }
@@ -59,15 +67,27 @@ fn bundles(profile: &str) -> Result<Vec<Layer>, CliError> {
     Ok(layers.collect())
 }
 
-fn read_layer(path: &Path) -> std::io::Result<String> {
-    use std::io::Read;
+/// Not what may never end, and without waiting for somebody who writes.
+fn open_settings(path: &Path) -> std::io::Result<File> {
+    let nonblocking = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let file = File::options().read(true).custom_flags(nonblocking).open(path)?;
+    let kind = file.metadata()?.file_type();
+    // Reading a directory gives the system's own words.
+    if kind.is_file() || kind.is_dir() {
+        Ok(file)
+    } else {
+        Err(std::io::Error::other("not a regular file"))
+    }
+}
+
+fn read_layer(file: File) -> std::io::Result<String> {
     let limit = MAX_LAYER_BYTES as u64 + 1;
     let mut text = String::new();
-    std::fs::File::open(path)?.take(limit).read_to_string(&mut text)?;
+    file.take(limit).read_to_string(&mut text)?;
     Ok(text)
 }
 
-fn unreadable(path: &Path, error: &std::io::Error) -> CliError {
+fn unreadable(path: &Path, error: &dyn std::fmt::Display) -> CliError {
     CliError::config(format!("{}: {error}", path.display()))
         .with_hint("correct or remove the file, or leave the option out")
 }
