@@ -37,7 +37,12 @@ pub(crate) fn print_json(text: &str) -> std::io::Result<()> {
     if std::io::stdout().is_terminal() { print(&shown_json(text)) } else { print(text) }
 }
 
-/// Whether a person watches.
+/// Whether a person sees how a run goes on.
+pub(crate) fn is_watched() -> bool {
+    std::io::stderr().is_terminal()
+}
+
+/// Whether a person sees that and the output.
 pub(crate) fn is_interactive() -> bool {
     std::io::stdout().is_terminal() && std::io::stderr().is_terminal()
 }

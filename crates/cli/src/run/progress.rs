@@ -23,7 +23,7 @@ pub(super) struct Progress {
 
 impl Progress {
     pub(super) fn start(output: Output, env: &Env) -> Self {
-        let watched = output == Output::Text && terminal::is_interactive();
+        let watched = output == Output::Text && terminal::is_watched();
         Self { output, screen: watched.then(|| Mutex::new(Screen::new(can_redraw(env)))) }
     }
 

@@ -1,5 +1,6 @@
 //! What a person sees while a run goes on: the text as it streams, a line for each tool call, and
-//! one status line. Text goes to standard output, everything else to standard error.
+//! one status line. Text goes to standard output when that is a terminal too, everything else to
+//! standard error.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -22,6 +23,10 @@ pub(super) struct Screen {
     doing: String,
     /// The terminal can clear a line; without that there is no status line.
     can_redraw: bool,
+    /// Where there is no status line, this silence was told of.
+    told: bool,
+    /// Standard output is a terminal too.
+    shows_text: bool,
     /// Both streams are the same terminal.
     one_terminal: bool,
     /// The status line as it stands there now.
@@ -43,6 +48,8 @@ impl Screen {
             usage: Usage::default(),
             doing: "starting".to_owned(),
             can_redraw,
+            told: false,
+            shows_text: terminal::is_interactive(),
             one_terminal: terminal::is_one_terminal(),
             status: None,
             drawn: None,
@@ -54,6 +61,7 @@ impl Screen {
 
     pub(super) fn see(&mut self, event: &Event) {
         self.last_data = Instant::now();
+        self.told = false;
         match Payload::read(&event.body) {
             Ok(Payload::RequestSent(_)) => {
                 if let Some(line) = self.pending.take() {
@@ -123,7 +131,7 @@ impl Screen {
     }
 
     fn text(&mut self, text: &str) {
-        if text.is_empty() {
+        if text.is_empty() || !self.shows_text {
             return;
         }
         self.hide_status();
@@ -152,7 +160,13 @@ impl Screen {
 
     pub(super) fn tick(&mut self) {
         let quiet = self.last_data.elapsed();
-        if !self.can_redraw || self.drawn.is_some_and(|drawn| drawn.elapsed() < REDRAW) {
+        if !self.can_redraw {
+            if quiet >= QUIET && !std::mem::replace(&mut self.told, true) {
+                self.line(&format!("{} · {}", self.doing, silence(quiet)));
+            }
+            return;
+        }
+        if self.drawn.is_some_and(|drawn| drawn.elapsed() < REDRAW) {
             return;
         }
         // The status line must not cut into a line that is being written, unless that stalls.
@@ -164,7 +178,7 @@ impl Screen {
         }
         let mut status = format!("[{}] {}", figures(self.began.elapsed(), self.usage), self.doing);
         if quiet >= QUIET {
-            status.push_str(&format!(" · no data for {} s", quiet.as_secs()));
+            status.push_str(&format!(" · {}", silence(quiet)));
         }
         let status = terminal::one_line(&status, width());
         if self.status.as_ref() != Some(&status) {
@@ -184,6 +198,10 @@ impl Screen {
         self.hide_status();
         self.close_text();
     }
+}
+
+fn silence(quiet: Duration) -> String {
+    format!("no data for {} s", quiet.as_secs())
 }
 
 fn figures(elapsed: Duration, usage: Usage) -> String {
