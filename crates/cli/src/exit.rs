@@ -123,9 +123,9 @@ impl From<HostError> for CliError {
             HostError::Store(error) | HostError::Agent(AgentError::Store(error)) => error.into(),
             HostError::Model(failure) => Self::before_request(&failure),
             HostError::NoneHere(_) => Self::new(SESSION, "SESSION_NOT_FOUND", error.to_string()),
-            HostError::OtherDirectory { .. } | HostError::DirectoryGone { .. } => {
-                Self::usage(error.to_string())
-            }
+            HostError::OtherDirectory { .. }
+            | HostError::DirectoryGone { .. }
+            | HostError::NotUtf8(_) => Self::usage(error.to_string()),
             HostError::Missing(_) => Self::config(error.to_string()),
             HostError::Agent(AgentError::ReadOnly { .. }) => {
                 Self::new(SESSION, "SESSION_READ_ONLY", error.to_string())

@@ -16,8 +16,9 @@ mod start;
 mod terminal;
 
 use std::ffi::OsString;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use clap::{CommandFactory, Parser};
@@ -46,7 +47,8 @@ fn main() -> ExitCode {
     };
     let code = match runtime_and_start() {
         Ok((runtime, start)) => {
-            let code = runtime.block_on(command(&start, cli.command));
+            let work = AssertUnwindSafe(|| runtime.block_on(command(&start, cli.command)));
+            let code = catch_unwind(work).unwrap_or_else(|_| gave_way(output));
             // A blocking read of standard input cannot be cancelled and must not keep us.
             runtime.shutdown_timeout(Duration::from_millis(100));
             code
@@ -72,6 +74,9 @@ fn runtime_and_start() -> Result<(tokio::runtime::Runtime, Start), CliError> {
 }
 
 async fn command(start: &Start, command: Command) -> u8 {
+    if let Err(error) = signals::outlive_file_limits() {
+        return run::early(Output::Text, &error, Duration::ZERO);
+    }
     let result = match command {
         Command::Run(args) => return run::run(start, args).await,
         Command::Demo(args) => demo::demo(start, args).await,
@@ -145,10 +150,21 @@ fn misuse(words: &str) -> CliError {
     CliError::usage(message).with_hint(hint)
 }
 
+/// Place and words of the last panic.
+static PANIC: Mutex<String> = Mutex::new(String::new());
+
 /// A panic is our fault; the user gets one line and no backtrace. Where plugins may fail, it is
 /// caught and becomes a failed result.
 fn panicked(panic: &std::panic::PanicHookInfo<'_>) {
     let words = panic.payload_as_str().unwrap_or("no words");
     let place = panic.location().map(ToString::to_string).unwrap_or_default();
-    terminal::note(&format!("reins: internal error at {place}: {words}"));
+    let message = format!("internal error at {place}: {words}");
+    terminal::note(&format!("reins: {message}"));
+    *PANIC.lock().unwrap_or_else(PoisonError::into_inner) = message;
+}
+
+/// The result of a command that a panic ended, of which the user was told.
+fn gave_way(output: Output) -> u8 {
+    let message = PANIC.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    run::without_turn(output, None, &CliError::internal(message), Duration::ZERO)
 }

@@ -2,7 +2,7 @@
 
 use reins_providers::script::{Script, ScriptOptions, serve as serve_script};
 
-use crate::args::ScriptedArgs;
+use crate::args::{Output, ScriptedArgs};
 use crate::exit::{self, CliError};
 use crate::signals::Signals;
 use crate::terminal;
@@ -12,7 +12,7 @@ pub(crate) async fn serve(args: ScriptedArgs) -> Result<u8, CliError> {
     let text =
         std::fs::read_to_string(&args.file).map_err(|e| CliError::usage(format!("{name}: {e}")))?;
     let script = Script::parse(&text, &name).map_err(|e| CliError::usage(e.to_string()))?;
-    let signals = Signals::listen()?;
+    let signals = Signals::listen(Output::Text)?;
     let options = ScriptOptions { port: args.port, ..ScriptOptions::default() };
     let ready = |url: &str| {
         terminal::note(&format!(

@@ -6,6 +6,6 @@ mod run;
 mod view;
 
 pub use default_model::{DefaultModel, PLUGIN};
-pub use open::{Host, HostError, OpenOrder, SessionChoice};
+pub use open::{Host, HostError, OpenOrder, Opened, SessionChoice};
 pub use run::{Denied, RunEnd, RunOrder, RunOutcome, run};
 pub use view::{SessionView, ViewError};

@@ -8,7 +8,7 @@ use reins_agent::{
     Agent, AgentError, AgentFactory, AgentOrder, Provider, SessionOrder, find_provider,
 };
 use reins_kernel::{Generation, Row, Scope, nearest};
-use reins_schema::{CallConfig, Failure, SessionId};
+use reins_schema::{CallConfig, Failure, Payload, SessionId, SessionRecovered};
 use reins_store::{Listing, Store, StoreError};
 use reins_world::{Clock, FileKind, Fs};
 
@@ -51,6 +51,12 @@ pub enum HostError {
         /// The one asked for.
         asked: PathBuf,
     },
+    /// A directory whose path cannot be written down in a log or request.
+    #[error(
+        "the directory `{}` is not UTF-8; run in a directory whose whole path is",
+        .0.display()
+    )]
+    NotUtf8(PathBuf),
     /// The session's directory is gone.
     #[error(
         "the directory `{}` of session {session} does not exist; give another with --cwd",
@@ -96,6 +102,14 @@ pub struct OpenOrder {
     pub max_steps: Option<u64>,
     /// Wall time of a turn in milliseconds.
     pub max_time_ms: Option<u64>,
+}
+
+/// A live agent.
+pub struct Opened {
+    /// It.
+    pub agent: Agent,
+    /// The log had a torn tail, which was cut off and kept.
+    pub recovered: Option<SessionRecovered>,
 }
 
 impl Host {
@@ -147,8 +161,11 @@ impl Host {
     ///
     /// # Errors
     /// Any of [`HostError`].
-    pub async fn open(&self, order: OpenOrder) -> Result<Agent, HostError> {
-        let Chosen { session, cwd, last } = self.choose(&order).await?;
+    pub async fn open(&self, order: OpenOrder) -> Result<Opened, HostError> {
+        let Chosen { session, cwd, last, next_seq } = self.choose(&order).await?;
+        if cwd.to_str().is_none() {
+            return Err(HostError::NotUtf8(cwd));
+        }
         let model = match (&order.model, last) {
             (Some(model), _) => Some(self.model(model)?),
             // What the session used last goes on, with the provider's own defaults resolved anew.
@@ -167,7 +184,13 @@ impl Host {
             max_time_ms: order.max_time_ms,
             setup: None,
         };
-        Ok(self.agents.make(order).await?)
+        let agent = self.agents.make(order).await?;
+        let recovered = match next_seq {
+            // It is the first thing that is written.
+            Some(seq) => recovered_at(&agent, seq).await,
+            None => None,
+        };
+        Ok(Opened { agent, recovered })
     }
 
     /// Resolves `provider/model` and checks that a request could leave.
@@ -197,7 +220,7 @@ impl Host {
         let id = match &order.session {
             SessionChoice::New => {
                 let cwd = order.cwd.clone();
-                return Ok(Chosen { session: SessionOrder::New, cwd, last: None });
+                return Ok(Chosen { session: SessionOrder::New, cwd, last: None, next_seq: None });
             }
             SessionChoice::Id(id) => id.clone(),
             SessionChoice::Newest => self.newest(&order.cwd).await?,
@@ -206,6 +229,8 @@ impl Host {
         let known = reins_agent::known_types(self.scope());
         let inspected = self.store.inspect(&id, known, &mut unseen).await?;
         let last = inspected.fold.request_header().map(|header| header.config.clone());
+        let is_torn = inspected.damage.as_ref().is_some_and(|damage| damage.is_tail);
+        let next_seq = is_torn.then(|| inspected.fold.next_seq());
         let header = inspected.header;
         let gone = self.directory(&header.cwd).await.is_none();
         if order.explicit_cwd && !gone && !self.same_directory(&header.cwd, &order.cwd).await {
@@ -219,7 +244,7 @@ impl Host {
             return Err(HostError::DirectoryGone { session: id, is: header.cwd });
         }
         let cwd = if order.explicit_cwd { order.cwd.clone() } else { header.cwd };
-        Ok(Chosen { session: SessionOrder::Resume(id), cwd, last })
+        Ok(Chosen { session: SessionOrder::Resume(id), cwd, last, next_seq })
     }
 
     async fn newest(&self, cwd: &Path) -> Result<SessionId, HostError> {
@@ -257,6 +282,17 @@ struct Chosen {
     session: SessionOrder,
     cwd: PathBuf,
     last: Option<CallConfig>,
+    /// The number of the next event of a log with a torn tail.
+    next_seq: Option<u64>,
+}
+
+/// What was cut off the log when it was opened; waits for the event.
+async fn recovered_at(agent: &Agent, seq: u64) -> Option<SessionRecovered> {
+    let event = agent.events(seq).next().await?;
+    match Payload::read(&event.body) {
+        Ok(Payload::SessionRecovered(recovered)) => Some(recovered),
+        _ => None,
+    }
 }
 
 /// Provider and model id of `provider/model`.

@@ -12,6 +12,7 @@ use tempfile::TempDir;
 use crate::args::{ComposeArgs, DemoArgs, Output, RunArgs};
 use crate::exit::{self, CliError};
 use crate::run::open;
+use crate::signals::Signals;
 use crate::start::{Start, quoted};
 use crate::terminal;
 
@@ -46,7 +47,8 @@ async fn with_model(start: &Start, base_url: &str, project: TempDir) -> Result<u
              config = {{ vendor = \"compatible\", base_url = \"{base_url}\" }}\n"
         ),
     };
-    let opened = open(start, &run_args(project.path()), Some(layer)).await?;
+    let signals = Signals::listen(Output::Text)?;
+    let opened = open(start, &run_args(project.path()), signals, Some(layer)).await?;
     let project = project.keep();
     terminal::note(&format!(
         "reins demo: the model is SCRIPTED, its answers come from a file in this program.\n\
@@ -54,7 +56,7 @@ async fn with_model(start: &Start, base_url: &str, project: TempDir) -> Result<u
          project: {}\nprompt: {PROMPT}",
         project.display()
     ));
-    let (code, session) = opened.go(start, PROMPT.to_owned(), began).await?;
+    let (code, session) = opened.go(start, PROMPT.to_owned(), began).await;
     if code == exit::COMPLETED {
         let program = start.program();
         terminal::note(&format!(

@@ -12,7 +12,7 @@ use std::time::Instant;
 use reins_agent::Agent;
 use reins_host::{Host, OpenOrder, RunEnd, RunOrder, RunOutcome, SessionChoice};
 use reins_kernel::Layer;
-use reins_schema::{Event, Payload, SessionId, TurnEndReason};
+use reins_schema::{Event, Payload, SessionId, SessionRecovered, TurnEndReason};
 
 use crate::args::{Output, RunArgs};
 use crate::exit::{self, CliError};
@@ -21,7 +21,7 @@ use crate::start::Start;
 use crate::terminal;
 
 use output::Report;
-pub(crate) use output::early;
+pub(crate) use output::{early, without_turn};
 use progress::Progress;
 
 const CWD_HINT: &str = "give a directory that exists, or leave --cwd out for the current one";
@@ -31,16 +31,13 @@ const CWD_HINT: &str = "give a directory that exists, or leave --cwd out for the
 pub(crate) async fn run(start: &Start, args: RunArgs) -> u8 {
     let output = args.output;
     let began = Instant::now();
-    let prompt = match prompt::read(&args.prompt).await {
-        Ok(prompt) => prompt,
-        Err(error) => return output::early(output, &error, began.elapsed()),
+    let opened = async {
+        let signals = Signals::listen(output)?;
+        let prompt = signals.before(prompt::read(&args.prompt)).await?;
+        Ok((open(start, &args, signals, None).await?, prompt))
     };
-    let opened = match open(start, &args, None).await {
-        Ok(opened) => opened,
-        Err(error) => return output::early(output, &error, began.elapsed()),
-    };
-    match opened.go(start, prompt, began).await {
-        Ok((code, _)) => code,
+    match opened.await {
+        Ok((opened, prompt)) => opened.go(start, prompt, began).await.0,
         Err(error) => output::early(output, &error, began.elapsed()),
     }
 }
@@ -60,11 +57,11 @@ pub(crate) struct Opened {
 pub(crate) async fn open(
     start: &Start,
     args: &RunArgs,
+    signals: Signals,
     extra: Option<Layer>,
 ) -> Result<Opened, CliError> {
     let lasting = extra.is_none();
     let cwd = directory(start, args.cwd.as_ref())?;
-    let signals = Signals::listen()?;
     let host = start.host(&args.compose, extra).await?;
     let order = OpenOrder {
         session: match &args.session {
@@ -79,7 +76,14 @@ pub(crate) async fn open(
         max_time_ms: args.max_time.map(|t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX)),
     };
     match host.open(order).await {
-        Ok(agent) => Ok(Opened { host, agent, signals, output: args.output, lasting }),
+        Ok(opened) => {
+            let agent = opened.agent;
+            signals.name(agent.session());
+            if let Some(recovered) = opened.recovered {
+                told(start, agent.session(), &recovered);
+            }
+            Ok(Opened { host, agent, signals, output: args.output, lasting })
+        }
         Err(error) => {
             host.stop().await;
             Err(error.into())
@@ -89,12 +93,7 @@ pub(crate) async fn open(
 
 impl Opened {
     /// Runs a prompt and ends. Returns the exit code and the session.
-    pub(crate) async fn go(
-        self,
-        start: &Start,
-        prompt: String,
-        began: Instant,
-    ) -> Result<(u8, SessionId), CliError> {
+    pub(crate) async fn go(self, start: &Start, prompt: String, began: Instant) -> (u8, SessionId) {
         let Self { host, agent, signals, output, lasting } = self;
         terminal::note(
             "reins: no sandbox yet: commands run with all your permissions (danger-full-access)",
@@ -125,9 +124,21 @@ impl Opened {
             attempts,
             go_on: go_on.as_deref(),
         };
-        output::end(output, &report, code)?;
-        Ok((code, session.clone()))
+        let code = output::end(output, &report, code);
+        (code, session.clone())
     }
+}
+
+/// Damage that was found and cut is told in every output form.
+fn told(start: &Start, session: &SessionId, recovered: &SessionRecovered) {
+    let kept = start.home.join("sessions").join(session.as_str()).join(&recovered.kept_in);
+    let bytes = terminal::count(recovered.cut_bytes, "byte");
+    let were = if recovered.cut_bytes == 1 { "was cut off and is" } else { "were cut off and are" };
+    terminal::note(&format!(
+        "reins: the log was damaged: {}; {bytes} {were} kept in {}",
+        recovered.damage,
+        kept.display()
+    ));
 }
 
 fn directory(start: &Start, asked: Option<&PathBuf>) -> Result<PathBuf, CliError> {

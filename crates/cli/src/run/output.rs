@@ -1,5 +1,6 @@
 //! What a run leaves on standard output: text, one JSON object, or lines of JSON.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use reins_host::{Denied, RunEnd, RunOutcome};
@@ -8,6 +9,7 @@ use serde::Serialize;
 
 use crate::args::Output;
 use crate::exit::{self, CliError};
+use crate::signals::asked_to_end;
 use crate::terminal;
 
 use super::screen::{seconds, tokens};
@@ -62,71 +64,83 @@ const GO_ON: &str = "what happened so far is in the session; go on with `reins r
 const NETWORK: &str = "is the network there, and the address right (the variable \
                        DEEPSEEK_BASE_URL, or `base_url` of the provider's row)?";
 
+/// The object of this process was begun; there is never another.
+static PRINTED: AtomicBool = AtomicBool::new(false);
+/// Standard output takes no more, which was said.
+static LOST: AtomicBool = AtomicBool::new(false);
+
 /// Reports an error before there was a turn, and returns its exit code.
 pub(crate) fn early(output: Output, error: &CliError, elapsed: Duration) -> u8 {
     terminal::note(&format!("reins: {error}"));
-    if output == Output::Text {
-        return error.exit;
-    }
-    let object = Object {
-        kind: (output == Output::StreamJson).then_some("result"),
-        schema: SCHEMA,
-        session: None,
-        turn: None,
-        reason: "error",
-        text: "",
-        usage: usage(Usage::default()),
-        steps: 0,
-        tool_calls: 0,
-        denied: &[],
-        duration_ms: millis(elapsed),
-        error: Some(ErrorObject {
-            code: &error.code,
-            message: &error.message,
-            hint: error.hint.as_deref(),
-        }),
-    };
-    match print_object(&object) {
-        Ok(()) => error.exit,
-        Err(problem) => {
-            terminal::note(&format!("reins: {problem}"));
-            exit::INTERNAL
-        }
-    }
+    without_turn(output, None, error, elapsed)
 }
 
-/// Reports a run.
-pub(super) fn end(output: Output, report: &Report<'_>, code: u8) -> Result<(), CliError> {
-    let outcome = report.outcome;
-    let watched = output == Output::Text && terminal::is_interactive();
-    let goes_on_below = watched && report.go_on.is_some();
-    let error = (code != exit::COMPLETED).then(|| explain(report, code, goes_on_below));
-    match output {
-        Output::Text => {
-            if !watched && !outcome.text.is_empty() {
-                let text = outcome.text.trim_end_matches('\n');
-                terminal::print_text(&format!("{text}\n")).map_err(stdout_error)?;
-            }
-        }
-        Output::Json | Output::StreamJson => print_object(&Object {
+/// Leaves the object of an error that people were told of, and returns its exit code.
+pub(crate) fn without_turn(
+    output: Output,
+    session: Option<&SessionId>,
+    error: &CliError,
+    elapsed: Duration,
+) -> u8 {
+    let is_signal = matches!(error.exit, exit::INTERRUPTED | exit::TERMINATED);
+    let printed = print_object(
+        output,
+        &Object {
             kind: (output == Output::StreamJson).then_some("result"),
             schema: SCHEMA,
-            session: Some(report.session.as_str()),
-            turn: outcome.turn,
-            reason: reason(&outcome.end),
-            text: &outcome.text,
-            usage: usage(outcome.usage),
-            steps: outcome.steps,
-            tool_calls: outcome.tool_calls,
-            denied: &outcome.denied,
-            duration_ms: millis(report.elapsed),
-            error: error.as_ref().map(|error| ErrorObject {
+            session: session.map(SessionId::as_str),
+            turn: None,
+            reason: if is_signal { "aborted" } else { "error" },
+            text: "",
+            usage: usage(Usage::default()),
+            steps: 0,
+            tool_calls: 0,
+            denied: &[],
+            duration_ms: millis(elapsed),
+            error: Some(ErrorObject {
                 code: &error.code,
                 message: &error.message,
                 hint: error.hint.as_deref(),
             }),
-        })?,
-    }
+        },
+    );
+    if printed { error.exit } else { exit::INTERNAL }
+}
+
+/// Reports a run, and returns the exit code: `code` unless standard output takes no more.
+pub(super) fn end(output: Output, report: &Report<'_>, code: u8) -> u8 {
+    let outcome = report.outcome;
+    let watched = output == Output::Text && terminal::is_watched();
+    let goes_on_below = watched && report.go_on.is_some();
+    let error = (code != exit::COMPLETED).then(|| explain(report, code, goes_on_below));
+    let printed = match output {
+        Output::Text if terminal::is_interactive() || outcome.text.is_empty() => true,
+        Output::Text => {
+            let text = outcome.text.trim_end_matches('\n');
+            taken(terminal::print_text(&format!("{text}\n")))
+        }
+        Output::Json | Output::StreamJson => print_object(
+            output,
+            &Object {
+                kind: (output == Output::StreamJson).then_some("result"),
+                schema: SCHEMA,
+                session: Some(report.session.as_str()),
+                turn: outcome.turn,
+                reason: reason(&outcome.end),
+                text: &outcome.text,
+                usage: usage(outcome.usage),
+                steps: outcome.steps,
+                tool_calls: outcome.tool_calls,
+                denied: &outcome.denied,
+                duration_ms: millis(report.elapsed),
+                error: error.as_ref().map(|error| ErrorObject {
+                    code: &error.code,
+                    message: &error.message,
+                    hint: error.hint.as_deref(),
+                }),
+            },
+        ),
+    };
     if let Some(error) = error {
         terminal::note(&format!("reins: {error}"));
     }
@@ -136,7 +150,7 @@ pub(super) fn end(output: Output, report: &Report<'_>, code: u8) -> Result<(), C
     if watched {
         terminal::note(&last_line(report));
     }
-    Ok(())
+    if printed { code } else { exit::INTERNAL }
 }
 
 /// `12s · 4 steps · 7100 in · 260 out · go on with: …`; what is not known is left out.
@@ -152,13 +166,13 @@ fn last_line(report: &Report<'_>) -> String {
 
 /// One committed event as a line, exactly as it stands in the log; whether it was taken.
 pub(super) fn event_line(event: &Event) -> bool {
-    let failed = match event.encode() {
-        Ok((line, _)) => {
-            terminal::print_json(&String::from_utf8_lossy(&line)).map_err(stdout_error)
+    match event.encode() {
+        Ok((line, _)) => taken(terminal::print_json(&String::from_utf8_lossy(&line))),
+        Err(e) => {
+            terminal::note(&format!("reins: event {} cannot be shown: {e}", event.seq));
+            false
         }
-        Err(e) => Err(CliError::internal(format!("event {} cannot be shown: {e}", event.seq))),
-    };
-    failed.map_err(|error| terminal::note(&format!("reins: {error}"))).is_ok()
+    }
 }
 
 fn reason(end: &RunEnd) -> &'static str {
@@ -207,8 +221,8 @@ fn explain(report: &Report<'_>, code: u8, goes_on_below: bool) -> CliError {
             CliError::new(code, "DENIED", format!("nobody could be asked to allow: {calls}"))
         }
         RunEnd::Removed => CliError::new(code, "REMOVED", "the prompt was taken out of the queue"),
-        _ if code == exit::TERMINATED => CliError::new(code, "TERMINATED", "asked to end"),
-        _ => CliError::new(code, "INTERRUPTED", "interrupted").with_hints(go_on),
+        _ if code == exit::TERMINATED => asked_to_end(code),
+        _ => asked_to_end(code).with_hints(go_on),
     }
 }
 
@@ -233,11 +247,29 @@ fn millis(elapsed: Duration) -> u64 {
     u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)
 }
 
-fn print_object(object: &Object<'_>) -> Result<(), CliError> {
-    let text = serde_json::to_string(object).map_err(|e| CliError::internal(e.to_string()))?;
-    terminal::print_json(&format!("{text}\n")).map_err(stdout_error)
+/// Prints the object unless there was one; whether standard output took all that it was given.
+fn print_object(output: Output, object: &Object<'_>) -> bool {
+    if output == Output::Text || PRINTED.swap(true, Ordering::SeqCst) {
+        return !LOST.load(Ordering::SeqCst);
+    }
+    match serde_json::to_string(object) {
+        Ok(text) => taken(terminal::print_json(&format!("{text}\n"))),
+        Err(e) => {
+            terminal::note(&format!("reins: the result cannot be shown: {e}"));
+            false
+        }
+    }
 }
 
-fn stdout_error(error: std::io::Error) -> CliError {
-    CliError::internal(format!("standard output: {error}"))
+/// Whether standard output took it, and all before; why not is said once.
+fn taken(printed: std::io::Result<()>) -> bool {
+    match printed {
+        Ok(()) => !LOST.load(Ordering::SeqCst),
+        Err(e) => {
+            if !LOST.swap(true, Ordering::SeqCst) {
+                terminal::note(&format!("reins: standard output: {e}"));
+            }
+            false
+        }
+    }
 }

@@ -7,7 +7,7 @@ use serde_json::json;
 
 /// Runs a command with terminals of 80 columns: `one` for both streams, `two` with one for each, or
 /// `out` for standard output only. What appears there goes to the same stream of this program.
-const WATCH: &str = "
+pub(super) const WATCH: &str = "
 import fcntl, os, pty, selectors, struct, sys, termios
 mode, command = sys.argv[1], sys.argv[2:]
 pairs = [pty.openpty() for _ in range(2 if mode == 'two' else 1)]
@@ -41,7 +41,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 const HOSTILE: &str = "\u{1b}[2J\u{9b}1m\u{202e}gone";
 
 /// Nothing when python is not there.
-fn watcher(server: &StrictServer) -> Option<Bin> {
+pub(super) fn watcher(server: &StrictServer) -> Option<Bin> {
     if !needs("python3").unwrap() {
         return None;
     }
