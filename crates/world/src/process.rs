@@ -77,6 +77,16 @@ pub enum ProcessError {
     /// The supervisor could not start or is gone; what it ran has ended.
     #[error("the process supervisor is not available: {0}")]
     Supervisor(String),
+    /// The same after the command had begun and written something.
+    #[error("the process supervisor is not available: {problem}")]
+    Lost {
+        /// As of [`ProcessError::Supervisor`].
+        problem: String,
+        /// Standard output until then.
+        stdout: Box<Captured>,
+        /// Standard error until then.
+        stderr: Box<Captured>,
+    },
 }
 
 /// Set to end a running command. Cloneable; cancelling twice is harmless.

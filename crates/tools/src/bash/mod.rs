@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use reins_agent::{AnyTool, Tool, ToolContext, ToolFailure, ToolReply, ToolSuccess, erase};
 use reins_kernel::{BoxFuture, Mount, MountError, Plugin, PluginDef, Reload, ServiceKey};
-use reins_world::{CommandSpec, Process, ProcessError};
+use reins_world::{CommandEnd, CommandSpec, Process, ProcessError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -108,7 +108,8 @@ impl Tool for BashTool {
             let spec = self.spec(&input, &ctx, limit_ms);
             let begun = Instant::now();
             let run = self.process.run(spec, ctx.cancel.clone());
-            let end = run.await.map_err(|error| did_not_run(&error))?;
+            let end =
+                run.await.map_err(|error| did_not_run(error, self.config.max_output_bytes))?;
             let taken = begun.elapsed();
             let report = Report::new(&end, limit_ms, self.config.max_output_bytes);
             if end.cancelled {
@@ -170,13 +171,27 @@ fn seconds(ms: u64) -> String {
     Duration::from_millis(ms).as_secs_f64().to_string()
 }
 
-fn did_not_run(error: &ProcessError) -> ToolFailure {
-    let (code, remedy) = match error {
+fn did_not_run(error: ProcessError, max_bytes: usize) -> ToolFailure {
+    let (code, remedy) = match &error {
         ProcessError::Program { .. } => {
             ("SHELL_NOT_FOUND", "; commands need `bash` on the PATH, so none can run here")
         }
         ProcessError::Cwd { .. } => ("FS_NOT_DIRECTORY", "; give an existing folder as `workdir`"),
         _ => ("PROCESS_FAILED", ""),
     };
-    ToolFailure::new(code, format!("{error}{remedy}"))
+    let mut message = format!("{error}{remedy}");
+    if let ProcessError::Lost { stdout, stderr, .. } = error {
+        let end = CommandEnd {
+            code: None,
+            signal: None,
+            timed_out: false,
+            cancelled: false,
+            stdout: *stdout,
+            stderr: *stderr,
+            survivors: 0,
+        };
+        message.push_str("; until then:\n");
+        message.push_str(&Report::new(&end, 0, max_bytes).text);
+    }
+    ToolFailure::new(code, message)
 }

@@ -5,13 +5,15 @@ use crate::shell::Shell;
 
 type Case = for<'a> fn(&'a Shell) -> Pin<Box<dyn Future<Output = ()> + 'a>>;
 
-pub(crate) const ALL: [(&str, Case); 7] = [
+pub(crate) const ALL: [(&str, Case); 9] = [
     ("background children do not hold the call", |shell| Box::pin(background(shell))),
     ("standard input is at its end", |shell| Box::pin(input(shell))),
     ("a time limit ends the whole tree", |shell| Box::pin(time_limit(shell))),
     ("a silent failure says so", |shell| Box::pin(silence(shell))),
     ("huge and binary output is bounded text", |shell| Box::pin(huge(shell))),
     ("a cancelled command tells what it had", |shell| Box::pin(cancelled(shell))),
+    ("what was written before a lost end is told", |shell| Box::pin(lost(shell))),
+    ("a stopped supervisor does not hold the call", |shell| Box::pin(stopped(shell))),
     ("the shell is quiet and knows its session", |shell| Box::pin(environment(shell))),
 ];
 
@@ -97,6 +99,24 @@ async fn cancelled(shell: &Shell) {
     assert_eq!(failure.code, "ABORTED");
     assert!(failure.message.contains("so far"), "{failure}");
     assert_eq!(shell.alive(), Vec::<String>::new());
+}
+
+async fn lost(shell: &Shell) {
+    let command = "echo so far; echo bad >&2; kill -9 $PPID; sleep 60";
+    let failure = shell.run(command, 50_000).await.unwrap_err();
+    assert_eq!(failure.code, "PROCESS_FAILED");
+    let told = failure.message.ends_with("; until then:\nso far\n[stderr]\nbad\n");
+    assert!(told && failure.message.contains("exit is unknown"), "{failure}");
+}
+
+async fn stopped(shell: &Shell) {
+    let begun = Instant::now();
+    let (text, meta) = shell.ok("echo so far; kill -STOP $PPID; sleep 60", 500).await;
+    // The limit, the grace and somewhat more; the host itself waits several seconds longer.
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert_eq!(meta["timedOut"], true);
+    assert!(text.starts_with("so far\n[timed out after 500 ms]\n"), "{text}");
+    assert!(text.contains("still run"), "{text}");
 }
 
 async fn environment(shell: &Shell) {

@@ -19,10 +19,15 @@ use crate::process::{CancelToken, CommandEnd, CommandSpec, ProcessError};
 const QUIET: Duration = Duration::from_millis(20);
 /// … and no longer than this.
 const DRAIN: Duration = Duration::from_millis(250);
+/// For the main process of a killed tree to be reported, on top of the grace. A stopped supervisor
+/// reports nothing; the host ends it later.
+const EXIT_TIME: Duration = Duration::from_millis(1500);
 /// For the last of a killed tree to go, on top of the grace.
 const GONE_TIME: Duration = Duration::from_secs(3);
 
 const PIECE: usize = 64 * 1024;
+/// Read at most from a command whose end is lost: more than the pipes hold.
+const MAX_LAST_PIECES: usize = 64;
 
 type Reply = oneshot::Sender<Result<CommandEnd, ProcessError>>;
 
@@ -38,6 +43,8 @@ pub(super) struct Running {
     cancel: CancelToken,
     deadline: Option<Instant>,
     cause: Option<Cause>,
+    /// When the result is given without the main process's end; set with `cause`.
+    answer_by: Option<Instant>,
     exit: Option<Exit>,
     all_gone: bool,
 }
@@ -81,7 +88,10 @@ impl Running {
         mut reply: Reply,
     ) {
         let (result, running) = match Self::start(host, spec, cancel).await {
-            Ok(mut running) => (running.run_to_end(&mut reply).await, Some(running)),
+            Ok(mut running) => {
+                let result = running.run_to_end(&mut reply).await;
+                (result.map_err(|error| running.with_output(error)), Some(running))
+            }
             Err(error) => (Err(error), None),
         };
         let ended = result.is_ok();
@@ -130,6 +140,7 @@ impl Running {
             spec,
             cancel,
             cause: None,
+            answer_by: None,
             exit: None,
             all_gone: false,
         })
@@ -144,6 +155,7 @@ impl Running {
                 cause = wish(&self.cancel, self.deadline, reply), if self.cause.is_none() => {
                     Event::Cause(cause)
                 }
+                () = until(self.answer_by) => Event::WaitedEnough,
             };
             match event {
                 Event::Report(report) => self.note(report)?,
@@ -151,7 +163,7 @@ impl Running {
                     self.read();
                 }
                 Event::Cause(cause) => self.kill(cause).await?,
-                Event::WaitedEnough => {}
+                Event::WaitedEnough => return self.end_unreported(),
             }
             if self.exit.is_some() {
                 break;
@@ -179,6 +191,7 @@ impl Running {
 
     async fn kill(&mut self, cause: Cause) -> Result<(), ProcessError> {
         self.cause = Some(cause);
+        self.answer_by = Instant::now().checked_add(self.spec.grace.saturating_add(EXIT_TIME));
         let grace_ms = u32::try_from(self.spec.grace.as_millis()).unwrap_or(u32::MAX);
         let ask = Ask::Kill { id: self.id, grace_ms };
         self.host.send(ask).await.map_err(|_| gone())
@@ -276,6 +289,28 @@ impl Running {
         })
     }
 
+    /// The supervisor, at least, still runs.
+    fn end_unreported(&mut self) -> Result<CommandEnd, ProcessError> {
+        self.exit = Some(Exit { code: None, signal: None, survivors: 1 });
+        self.end()
+    }
+
+    /// With what the command wrote before its end was lost.
+    fn with_output(&mut self, error: ProcessError) -> ProcessError {
+        let ProcessError::Supervisor(problem) = error else { return error };
+        // Bounded: what still writes could go on for ever.
+        for _ in 0..MAX_LAST_PIECES {
+            if !self.read() {
+                break;
+            }
+        }
+        let (stdout, stderr) = (self.stdout.capture.take(), self.stderr.capture.take());
+        match stdout.head.is_empty() && stderr.head.is_empty() {
+            true => ProcessError::Supervisor(problem),
+            false => ProcessError::Lost { problem, stdout: stdout.into(), stderr: stderr.into() },
+        }
+    }
+
     /// What still runs must neither block on a full pipe nor die of a closed one.
     async fn discard(&mut self) {
         while !self.all_gone && (self.stdout.pipe.is_some() || self.stderr.pipe.is_some()) {
@@ -306,16 +341,18 @@ impl Running {
 
 /// The first reason to end the tree.
 async fn wish(cancel: &CancelToken, deadline: Option<Instant>, reply: &mut Reply) -> Cause {
-    let time_limit = async {
-        match deadline {
-            Some(deadline) => sleep_until(deadline).await,
-            None => pending().await,
-        }
-    };
     tokio::select! {
         () = cancel.cancelled() => Cause::Cancelled,
-        () = time_limit => Cause::TimeLimit,
+        () = until(deadline) => Cause::TimeLimit,
         () = reply.closed() => Cause::Abandoned,
+    }
+}
+
+/// Never without a time.
+async fn until(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => pending().await,
     }
 }
 
