@@ -47,7 +47,7 @@ fn main() -> ExitCode {
     };
     let code = match runtime_and_start() {
         Ok((runtime, start)) => {
-            let work = AssertUnwindSafe(|| runtime.block_on(command(&start, cli.command)));
+            let work = AssertUnwindSafe(|| runtime.block_on(command(&start, output, cli.command)));
             let code = catch_unwind(work).unwrap_or_else(|_| gave_way(output));
             // A blocking read of standard input cannot be cancelled and must not keep us.
             runtime.shutdown_timeout(Duration::from_millis(100));
@@ -73,9 +73,9 @@ fn runtime_and_start() -> Result<(tokio::runtime::Runtime, Start), CliError> {
     Ok((runtime, Start { env, home, cwd }))
 }
 
-async fn command(start: &Start, command: Command) -> u8 {
+async fn command(start: &Start, output: Output, command: Command) -> u8 {
     if let Err(error) = signals::outlive_file_limits() {
-        return run::early(Output::Text, &error, Duration::ZERO);
+        return run::early(output, &error, Duration::ZERO);
     }
     let result = match command {
         Command::Run(args) => return run::run(start, args).await,
@@ -85,7 +85,7 @@ async fn command(start: &Start, command: Command) -> u8 {
         Command::Explain(command) => explain::explain(start, command).await,
         Command::ScriptedModel(args) => scripted::serve(args).await,
     };
-    result.unwrap_or_else(|error| run::early(Output::Text, &error, Duration::ZERO))
+    result.unwrap_or_else(|error| run::early(output, &error, Duration::ZERO))
 }
 
 /// Help and version go to standard output with exit 0; mistakes are reported in the output form
