@@ -93,8 +93,10 @@ struct ProcessPlugin;
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct ProcessConfig {
-    /// Variables that children get though their names look like secrets (they hold KEY, TOKEN,
-    /// SECRET, PASSWORD or CREDENTIAL, or begin with `REINS_`). Exact names.
+    /// Variables that children get though they look like secrets: by their names (they hold KEY,
+    /// TOKEN, SECRET, PASSWORD, PASSWD, PASSPHRASE, CREDENTIAL, BEARER or COOKIE, end in `_PWD`,
+    /// `_PAT` or `_AUTH`, have the word JWT, or begin with `REINS_`) or because their value is an
+    /// address with a password. Exact names.
     pass: Vec<String>,
 }
 

@@ -93,6 +93,46 @@ async fn secrets_stay_here() {
     assert!(!format!("{:?}", env()).contains("sk-1"));
 }
 
+#[test]
+fn what_looks_like_a_secret_is_withheld() {
+    let host = PathBuf::from("/no/such/host");
+    let passes = |name: &str, value: &str| {
+        let env = Env::from_iter([(name, value)]);
+        !LocalProcess::with_host_program(&env, &[], host.clone()).child_env().is_empty()
+    };
+    for name in [
+        "PGPASSWD",
+        "ssh_passphrase",
+        "BEARER",
+        "SESSION_COOKIE",
+        "MYSQL_PWD",
+        "GH_PAT",
+        "npm_config__auth",
+        "AUTH",
+        "JWT",
+        "MY_JWT_VALUE",
+        "PRIVATE_KEY_FILE",
+    ] {
+        assert!(!passes(name, "x"), "{name}");
+    }
+    for name in
+        ["PWD", "OLDPWD", "PATH", "PATTERN", "SSH_AUTH_SOCK", "XAUTHORITY", "JWTS", "AUTHOR"]
+    {
+        assert!(passes(name, "x"), "{name}");
+    }
+    for value in [
+        "postgres://me:hunter2@db/x",
+        "redis://:hunter2@cache",
+        "a://b c://d:e@f",
+        "\u{e9}://a:b@c",
+    ] {
+        assert!(!passes("URL", value), "{value}");
+    }
+    for value in ["postgres://me@db/x", "http://host:80/a@b", "a:b@c", "http://me:@host", "://"] {
+        assert!(passes("URL", value), "{value}");
+    }
+}
+
 #[tokio::test]
 async fn what_cannot_start_says_why() {
     let folder = tempdir().unwrap();

@@ -44,7 +44,7 @@ struct Shared {
 }
 
 impl LocalProcess {
-    /// `pass` names variables that children get though their names look like secrets. The host
+    /// `pass` names variables that children get though they look like secrets. The host
     /// is this executable: its `main` must begin with `reins_sandbox::run_if_host_role`.
     pub fn new(env: &Env, pass: &[String]) -> Self {
         Self::build(env, pass, None)
