@@ -1,15 +1,23 @@
 //! Asking somebody, with question and answer in the log.
 
-use reins_kernel::Scope;
 use reins_schema::Draft;
-use reins_session::Refusal;
+use reins_session::{Op, Refusal};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::chains::{Approval, ApprovalRequest, PreExecute};
 use crate::driver::Command;
 use crate::events::{ApprovalAsked, ApprovalDecided, own_draft};
+use crate::pipeline::Preparation;
 use crate::size::check_bytes;
 use crate::tool::ToolFailure;
+
+/// What an event is to an approval.
+pub(crate) enum Question {
+    /// It asks, for this work; when the work ends without a decision, `undecided` is logged.
+    Asked { op: Op, undecided: ApprovalDecided },
+    /// It is the decision.
+    Decided { op: Op },
+}
 
 /// Lets work outside the driver append events of registered types.
 #[derive(Clone)]
@@ -20,12 +28,16 @@ pub(crate) struct Committer {
 
 impl Committer {
     /// Appends; resolves when the event is committed.
-    pub(crate) async fn commit(&self, draft: Draft) -> Result<u64, Refusal> {
+    pub(crate) async fn commit(
+        &self,
+        draft: Draft,
+        question: Option<Question>,
+    ) -> Result<u64, Refusal> {
         check_bytes("the event", draft.data.get().len())?;
         let (answer, committed) = oneshot::channel();
         let gone = || Refusal("the agent has ended".to_owned());
         let mailbox = self.mailbox.upgrade().ok_or_else(gone)?;
-        mailbox.send(Command::Commit { draft, answer }).await.map_err(|_| gone())?;
+        mailbox.send(Command::Commit { draft, question, answer }).await.map_err(|_| gone())?;
         drop(mailbox);
         committed.await.map_err(|_| gone())?
     }
@@ -33,11 +45,11 @@ impl Committer {
 
 /// Runs the approval chain; only [`Approval::AllowedOnce`] lets the call through.
 pub(crate) async fn ask(
-    scope: &Scope,
-    committer: &Committer,
+    of: &Preparation,
     call: PreExecute,
     reason: String,
 ) -> Result<(), ToolFailure> {
+    let Preparation { op, scope, committer, .. } = of;
     let id = format!("{}/{}", call.session, call.call_id);
     let asked = ApprovalAsked {
         id: id.clone(),
@@ -45,8 +57,14 @@ pub(crate) async fn ask(
         call_id: call.call_id.clone(),
         reason: reason.clone(),
     };
-    commit(committer, ApprovalAsked::TYPE, &asked).await?;
     let call_id = call.call_id.clone();
+    let decided = |outcome: &str| ApprovalDecided {
+        id: id.clone(),
+        call_id: call_id.clone(),
+        outcome: outcome.to_owned(),
+    };
+    let question = Question::Asked { op: *op, undecided: decided("cancelled") };
+    commit(committer, ApprovalAsked::TYPE, &asked, question).await?;
     let request = ApprovalRequest { id: id.clone(), call, reason, scope: scope.clone() };
     let answer = scope.run(request, |_| Box::pin(async { Approval::Unavailable })).await;
     let (outcome, refusal) = match answer {
@@ -63,8 +81,8 @@ pub(crate) async fn ask(
             Some("this call needs an approval and nobody is there to give one".to_owned()),
         ),
     };
-    let decided = ApprovalDecided { id, call_id, outcome: outcome.to_owned() };
-    commit(committer, ApprovalDecided::TYPE, &decided).await?;
+    let question = Question::Decided { op: *op };
+    commit(committer, ApprovalDecided::TYPE, &decided(outcome), question).await?;
     refusal.map_or(Ok(()), |message| Err(ToolFailure::new("DENIED", message)))
 }
 
@@ -72,10 +90,11 @@ async fn commit(
     committer: &Committer,
     kind: &str,
     payload: &impl serde::Serialize,
+    question: Question,
 ) -> Result<(), ToolFailure> {
     let refused = |problem: String| {
         ToolFailure::new("DENIED", format!("the question could not be recorded: {problem}"))
     };
     let draft = own_draft(kind, payload).map_err(|e| refused(e.to_string()))?;
-    committer.commit(draft).await.map(|_| ()).map_err(|e| refused(e.0))
+    committer.commit(draft, Some(question)).await.map(|_| ()).map_err(|e| refused(e.0))
 }

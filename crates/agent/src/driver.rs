@@ -21,6 +21,8 @@ use reins_world::{CancelToken, Clock};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{AbortHandle, JoinSet};
 
+use crate::approvals::Question;
+use crate::events::{ApprovalDecided, own_draft};
 use crate::observations::Observations;
 use crate::pipeline::{ReadyCall, ToolSet};
 use crate::prompt::SectionText;
@@ -40,7 +42,12 @@ pub(crate) enum Command {
     /// Stop what runs.
     Cancel { cause: CancelCause, keep_inbox: bool },
     /// An event of a registered type.
-    Commit { draft: Draft, answer: oneshot::Sender<Result<u64, Refusal>> },
+    Commit {
+        draft: Draft,
+        /// What the event is to an approval.
+        question: Option<Question>,
+        answer: oneshot::Sender<Result<u64, Refusal>>,
+    },
     /// The model for the next request.
     Model { seed: CallConfig },
     /// Cancel, wait until everything is still, and end.
@@ -73,13 +80,15 @@ pub(crate) struct DriverLimits {
     pub(crate) max_answer_bytes: usize,
 }
 
-/// What the driver is given; nothing of it changes during its life.
+/// What the driver is given, the same for its whole life.
 pub(crate) struct Environment {
     pub(crate) scope: Scope,
     pub(crate) session: SessionId,
     pub(crate) cwd: PathBuf,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) limits: DriverLimits,
+    /// Why the agent is dead, for its owner.
+    pub(crate) dead: Arc<OnceLock<String>>,
 }
 
 pub(crate) struct Driver {
@@ -94,8 +103,6 @@ pub(crate) struct Driver {
     pub(crate) inputs: mpsc::Receiver<Input>,
     pub(crate) inputs_in: mpsc::Sender<Input>,
     pub(crate) status: watch::Sender<Status>,
-    /// Why the agent is dead, for its owner.
-    pub(crate) dead: Arc<OnceLock<String>>,
     pub(crate) work: JoinSet<()>,
     pub(crate) running: HashMap<Op, AbortHandle>,
     pub(crate) bodies: HashMap<Op, CancelToken>,
@@ -115,6 +122,8 @@ pub(crate) struct Waiting {
     pub(crate) sends: HashMap<MessageId, oneshot::Sender<Result<u64, Refusal>>>,
     pub(crate) edit: Option<oneshot::Sender<Result<(), Refusal>>>,
     pub(crate) commits: HashMap<u64, oneshot::Sender<Result<u64, Refusal>>>,
+    /// By the work that asked: what is logged when it ends without a decision.
+    pub(crate) questions: HashMap<Op, ApprovalDecided>,
 }
 
 /// What lives from one request to the next.
@@ -172,15 +181,47 @@ impl Driver {
             Command::Cancel { cause, keep_inbox } => {
                 self.feed(Input::Cancel { cause, keep_inbox }).await;
             }
-            Command::Commit { draft, answer } => {
-                let ticket = self.next_ticket;
-                self.next_ticket += 1;
-                self.waiting.commits.insert(ticket, answer);
-                self.feed(Input::Commit { ticket, draft }).await;
+            Command::Commit { draft, question, answer } => {
+                if self.note(question) {
+                    let ticket = self.ticket();
+                    self.waiting.commits.insert(ticket, answer);
+                    self.feed(Input::Commit { ticket, draft }).await;
+                }
             }
             Command::Model { seed } => self.turn.seed = seed,
             Command::Close => self.close().await,
         }
+    }
+
+    fn ticket(&mut self) -> u64 {
+        self.next_ticket += 1;
+        self.next_ticket
+    }
+
+    /// Whether a question still matters: work that was abandoned asks and decides nothing.
+    fn note(&mut self, question: Option<Question>) -> bool {
+        match question {
+            None => true,
+            Some(Question::Asked { op, undecided }) => {
+                let asks = self.running.contains_key(&op);
+                if asks {
+                    self.waiting.questions.insert(op, undecided);
+                }
+                asks
+            }
+            Some(Question::Decided { op }) => self.waiting.questions.remove(&op).is_some(),
+        }
+    }
+
+    /// Forgets work that is over; every question in the log has its decision.
+    fn forget(&mut self, op: Op) -> Option<AbortHandle> {
+        if let Some(undecided) = self.waiting.questions.remove(&op)
+            && let Ok(draft) = own_draft(ApprovalDecided::TYPE, &undecided)
+        {
+            let ticket = self.ticket();
+            self.now.push_back(Input::Commit { ticket, draft });
+        }
+        self.running.remove(&op)
     }
 
     async fn close(&mut self) {
@@ -220,7 +261,7 @@ impl Driver {
 
     async fn step(&mut self, input: Input) {
         if let Some(op) = answered_op(&input) {
-            drop(self.running.remove(&op));
+            drop(self.forget(op));
             drop(self.bodies.remove(&op));
         }
         let mut failed = false;

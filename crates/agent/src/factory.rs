@@ -221,6 +221,7 @@ impl LoopFactory {
                 max_result_bytes: self.config.max_result_bytes,
                 max_answer_bytes: self.config.max_answer_bytes,
             },
+            dead: Arc::new(OnceLock::new()),
         };
         let turn = TurnState {
             seed: order.model.unwrap_or_default(),
@@ -313,7 +314,7 @@ impl Seen {
 async fn record_mode(committer: &Committer) -> Result<(), String> {
     let mode = SandboxMode { mode: MODE.to_owned() };
     let draft = own_draft(SandboxMode::TYPE, &mode).map_err(|e| e.to_string())?;
-    committer.commit(draft).await.map(|_| ()).map_err(|e| e.0)
+    committer.commit(draft, None).await.map(|_| ()).map_err(|e| e.0)
 }
 
 fn start(
@@ -327,7 +328,7 @@ fn start(
     let (done_in, done) = mpsc::channel(ANSWERS);
     let (inputs_in, inputs) = mpsc::channel(ANSWERS);
     let (status_in, status) = watch::channel(Status::Idle);
-    let dead = Arc::new(OnceLock::new());
+    let dead = Arc::clone(&env.dead);
     let (scope, session) = (env.scope.clone(), env.session.clone());
     let driver = Driver {
         env,
@@ -340,7 +341,6 @@ fn start(
         inputs,
         inputs_in,
         status: status_in,
-        dead: Arc::clone(&dead),
         work: JoinSet::new(),
         running: Default::default(),
         bodies: Default::default(),

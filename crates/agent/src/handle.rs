@@ -116,7 +116,7 @@ impl Agent {
     pub async fn commit(&self, draft: Draft) -> Result<u64, Refusal> {
         check_bytes("the event", draft.data.get().len())?;
         let (answer, committed) = oneshot::channel();
-        self.command(Command::Commit { draft, answer }).await?;
+        self.command(Command::Commit { draft, question: None, answer }).await?;
         committed.await.map_err(|_| ended())?
     }
 

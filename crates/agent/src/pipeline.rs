@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use reins_kernel::Scope;
 use reins_schema::{Block, SessionId, ToolCallBlock};
-use reins_session::{Prepared, ToolOutcome};
+use reins_session::{Op, Prepared, ToolOutcome};
 use reins_world::{CancelToken, Clock};
 use serde_json::Value;
 
@@ -56,6 +56,7 @@ pub(crate) struct ReadyCall {
 
 /// What preparation needs.
 pub(crate) struct Preparation {
+    pub(crate) op: Op,
     pub(crate) scope: Scope,
     pub(crate) tools: ToolSet,
     pub(crate) session: SessionId,
@@ -105,7 +106,7 @@ async fn judge(of: &Preparation) -> Result<Judged, ToolFailure> {
         Permission::Allow => {}
         Permission::Deny { reason } => return Err(ToolFailure::new("DENIED", reason)),
         Permission::Ask { reason } => {
-            approvals::ask(&of.scope, &of.committer, question.clone(), reason).await?;
+            approvals::ask(of, question.clone(), reason).await?;
         }
     }
     for guard in of.scope.entries::<dyn Guard>() {
@@ -123,8 +124,9 @@ fn parse_arguments(text: &str) -> Result<Value, ToolFailure> {
     }
     serde_json::from_str(text).map_err(|e| {
         let near = text.lines().nth(e.line().saturating_sub(1)).unwrap_or_default();
-        let from = e.column().saturating_sub(20);
-        let near: String = near.chars().skip(from).take(40).collect();
+        // The column counts bytes.
+        let from = near.floor_char_boundary(e.column().saturating_sub(20));
+        let near: String = near[from..].chars().take(40).collect();
         ToolFailure::new(
             "INVALID_ARGS",
             format!(
@@ -230,5 +232,20 @@ pub(crate) fn failed(failure: &ToolFailure) -> ToolOutcome {
         meta: None,
         contexts: Vec::new(),
         concludes: false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse_arguments;
+
+    #[test]
+    fn the_place_of_a_mistake_is_shown_behind_long_characters() {
+        let text =
+            format!("{{\"a\": \"{}\",\n\"读\": \"{}\", wrong}}", "x".repeat(50), "读".repeat(50));
+        let message = parse_arguments(&text).unwrap_err().message;
+        assert!(message.contains("读读\", wrong}`"), "{message}");
+        let message = parse_arguments("{\"a\": nul").unwrap_err().message;
+        assert!(message.contains("near `{\"a\": nul`"), "{message}");
     }
 }

@@ -67,9 +67,9 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_refused_with_its_length() {
-        assert_eq!(check_message(&"x".repeat(MAX_PAYLOAD_BYTES - 2)), Ok(()));
-        let refusal = check_message(&"x".repeat(MAX_PAYLOAD_BYTES - 1)).unwrap_err();
-        let length = format!("takes {} bytes", MAX_PAYLOAD_BYTES + 1);
+        assert_eq!(check_bytes("it", MAX_PAYLOAD_BYTES), Ok(()));
+        let refusal = check_bytes("it", MAX_PAYLOAD_BYTES + 1).unwrap_err();
+        let length = format!("it takes {} bytes", MAX_PAYLOAD_BYTES + 1);
         assert!(refusal.0.contains(&length), "{refusal:?}");
     }
 }

@@ -36,7 +36,7 @@ impl Driver {
             }
             Effect::StartAttempt { op, .. } => self.start_attempt(op),
             Effect::StopAttempt { op } | Effect::Abandon { op } => {
-                if let Some(work) = self.running.remove(&op) {
+                if let Some(work) = self.forget(op) {
                     work.abort();
                 }
             }
@@ -59,7 +59,7 @@ impl Driver {
                     self.ready.clear();
                 }
                 if let Some(words) = self.core.dead() {
-                    self.dead.get_or_init(|| words.to_owned());
+                    self.env.dead.get_or_init(|| words.to_owned());
                 }
                 self.status.send_replace(status);
             }
@@ -177,6 +177,7 @@ impl Driver {
     fn prepare_tool(&mut self, op: Op, call: reins_schema::ToolCallBlock, alone: bool) {
         let call_id = call.id.clone();
         let of = Preparation {
+            op,
             scope: self.env.scope.clone(),
             tools: self.turn.tools.clone(),
             session: self.env.session.clone(),

@@ -2,12 +2,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use reins_agent::{
-    Approval, ApprovalRequest, Guard, Permission, PostExecute, PreExecute, ToolFailure,
+    Approval, ApprovalAsked, ApprovalDecided, ApprovalRequest, Guard, Permission, PostExecute,
+    PreExecute, ToolFailure,
 };
 use reins_host::RunEnd;
 use reins_schema::TurnEndReason;
 use reins_testkit::script;
+use reins_world::CancelToken;
 use serde_json::json;
+use tokio::sync::Notify;
 
 use crate::rig::{Own, Rig, counting};
 
@@ -111,6 +114,54 @@ async fn a_layer_after_the_body_can_block_its_reply_and_a_panicking_one_fails_th
         assert_eq!(runs.load(Ordering::SeqCst), 1);
         let expected = if panics { "panicked" } else { "Error: look again" };
         assert!(rig.results()[0].contains(expected), "{:?}", rig.results());
+        rig.end().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_that_nobody_waits_for_any_more_is_decided_as_cancelled() {
+    for closes in [false, true] {
+        let runs = Arc::new(AtomicUsize::new(0));
+        let (tool, begun) = (counting("touch", &runs), Arc::new(Notify::new()));
+        let tell = begun.clone();
+        let rig = Rig::new(one_call(), move |own| {
+            own.tool(tool);
+            asking(own);
+            own.wrap::<ApprovalRequest, _>(move |_, _| {
+                tell.notify_one();
+                std::future::pending()
+            });
+        });
+        let rig = rig.await;
+        let cancel = CancelToken::new();
+        tokio::join!(rig.run_until("go", cancel.clone()), async {
+            begun.notified().await;
+            if closes {
+                rig.agent.close().await;
+            } else {
+                cancel.cancel();
+            }
+        });
+        let mut events = rig.agent.events(0);
+        if !closes {
+            let outcome = rig.run("again").await;
+            assert_eq!(outcome.end, RunEnd::Turn(TurnEndReason::Completed));
+            rig.agent.close().await;
+        }
+        let mut questions = Vec::new();
+        while let Some(event) = events.next().await {
+            match event.body.kind.as_str() {
+                ApprovalAsked::TYPE => questions.push("asked".to_owned()),
+                ApprovalDecided::TYPE => {
+                    let data = event.body.data.get();
+                    let decided: ApprovalDecided = serde_json::from_str(data).unwrap();
+                    questions.push(decided.outcome);
+                }
+                _ => {}
+            }
+        }
+        assert_eq!(questions, ["asked", "cancelled"], "closes: {closes}");
+        assert_eq!(runs.load(Ordering::SeqCst), 0);
         rig.end().await;
     }
 }
