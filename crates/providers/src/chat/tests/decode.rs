@@ -264,8 +264,10 @@ fn halves_of_characters_are_joined_and_one_alone_is_replaced() {
 fn halves_of_characters_in_calls_spoil_nothing() {
     let call = |id: &str, arguments: &str| {
         format!(
-            r#"{{"tool_calls":[{{"index":0,"id":"{id}","function":{{"name":"n","arguments":"{arguments}"}}}}]}}"#
+            r#"{{"tool_calls":[{{"index":0,"id":"{id}","function":
+               {{"name":"n","arguments":"{arguments}"}}}}]}}"#
         )
+        .replace('\n', "")
     };
     let (first, second) = (call(r"c\ud800", r#"{\"a\":\"\ud83d"#), call("", r#"\ude00\"}"#));
     let whole = strict(&deltas(&[&first, &second], "tool_calls"));
