@@ -166,5 +166,5 @@ fn panicked(panic: &std::panic::PanicHookInfo<'_>) {
 /// The result of a command that a panic ended, of which the user was told.
 fn gave_way(output: Output) -> u8 {
     let message = PANIC.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    run::without_turn(output, None, &CliError::internal(message), Duration::ZERO)
+    run::without_turn(output, &CliError::internal(message), Duration::ZERO)
 }

@@ -1,10 +1,9 @@
 //! Ctrl-C and the requests to end.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use reins_schema::SessionId;
 use reins_world::CancelToken;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::AbortHandle;
@@ -18,7 +17,6 @@ pub(crate) struct Signals {
     /// Fires at the first signal.
     pub(crate) cancel: CancelToken,
     code: Arc<AtomicU8>,
-    session: Arc<OnceLock<SessionId>>,
     task: AbortHandle,
 }
 
@@ -34,8 +32,6 @@ impl Signals {
         let (cancel, code) = (CancelToken::new(), Arc::new(AtomicU8::new(0)));
         let (fire, set) = (cancel.clone(), code.clone());
         let began = Instant::now();
-        let session = Arc::new(OnceLock::new());
-        let known: Arc<OnceLock<SessionId>> = session.clone();
         #[expect(clippy::disallowed_methods, reason = "aborted when `Signals` is dropped")]
         let task = tokio::spawn(async move {
             loop {
@@ -46,20 +42,13 @@ impl Signals {
                 };
                 if set.swap(now, Ordering::SeqCst) != 0 {
                     // The supervisor ends all commands when this process is gone.
-                    let code =
-                        run::without_turn(output, known.get(), &asked_to_end(now), began.elapsed());
+                    let code = run::without_turn(output, &asked_to_end(now), began.elapsed());
                     std::process::exit(i32::from(code));
                 }
                 fire.cancel();
             }
         });
-        Ok(Self { cancel, code, session, task: task.abort_handle() })
-    }
-
-    /// From now on the result names this session.
-    pub(crate) fn name(&self, session: &SessionId) {
-        // There is one session; a second name would change nothing.
-        drop(self.session.set(session.clone()));
+        Ok(Self { cancel, code, task: task.abort_handle() })
     }
 
     /// Does the work unless a signal comes before its end.

@@ -78,7 +78,7 @@ pub(crate) async fn open(
     match host.open(order).await {
         Ok(opened) => {
             let agent = opened.agent;
-            signals.name(agent.session());
+            output::name(agent.session());
             if let Some(recovered) = opened.recovered {
                 told(start, agent.session(), &recovered);
             }

@@ -1,5 +1,6 @@
 //! What a run leaves on standard output: text, one JSON object, or lines of JSON.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -69,26 +70,30 @@ static PRINTED: AtomicBool = AtomicBool::new(false);
 /// Standard output takes no more, which was said.
 static LOST: AtomicBool = AtomicBool::new(false);
 
+/// The session of this process.
+static SESSION: OnceLock<SessionId> = OnceLock::new();
+
+/// From now on every result names this session.
+pub(super) fn name(session: &SessionId) {
+    // A process has one session; a second name would change nothing.
+    drop(SESSION.set(session.clone()));
+}
+
 /// Reports an error before there was a turn, and returns its exit code.
 pub(crate) fn early(output: Output, error: &CliError, elapsed: Duration) -> u8 {
     terminal::note(&format!("reins: {error}"));
-    without_turn(output, None, error, elapsed)
+    without_turn(output, error, elapsed)
 }
 
 /// Leaves the object of an error that people were told of, and returns its exit code.
-pub(crate) fn without_turn(
-    output: Output,
-    session: Option<&SessionId>,
-    error: &CliError,
-    elapsed: Duration,
-) -> u8 {
+pub(crate) fn without_turn(output: Output, error: &CliError, elapsed: Duration) -> u8 {
     let is_signal = matches!(error.exit, exit::INTERRUPTED | exit::TERMINATED);
     let printed = print_object(
         output,
         &Object {
             kind: (output == Output::StreamJson).then_some("result"),
             schema: SCHEMA,
-            session: session.map(SessionId::as_str),
+            session: SESSION.get().map(SessionId::as_str),
             turn: None,
             reason: if is_signal { "aborted" } else { "error" },
             text: "",
