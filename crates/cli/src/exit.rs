@@ -122,7 +122,9 @@ impl From<HostError> for CliError {
         match error {
             HostError::Store(error) | HostError::Agent(AgentError::Store(error)) => error.into(),
             HostError::Model(failure) => Self::before_request(&failure),
-            HostError::NoneHere(_) => Self::new(SESSION, "SESSION_NOT_FOUND", error.to_string()),
+            HostError::NoneHere { .. } => {
+                Self::new(SESSION, "SESSION_NOT_FOUND", error.to_string())
+            }
             HostError::OtherDirectory { .. }
             | HostError::DirectoryGone { .. }
             | HostError::NotUtf8(_) => Self::usage(error.to_string()),

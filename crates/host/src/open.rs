@@ -32,11 +32,13 @@ pub enum HostError {
     #[error("{0}")]
     Model(Failure),
     /// No session fits.
-    #[error(
-        "there is no session of directory `{}` yet; start one without --continue",
-        .0.display()
-    )]
-    NoneHere(PathBuf),
+    #[error("there is no session of directory `{}` yet{}", cwd.display(), advice(*unreadable))]
+    NoneHere {
+        /// The directory.
+        cwd: PathBuf,
+        /// Session folders that cannot be read; one of them may be of this directory.
+        unreadable: usize,
+    },
     /// The session belongs to another directory than the one asked for.
     #[error(
         "session {session} belongs to `{}`, not to `{}`; leave --cwd out",
@@ -248,12 +250,13 @@ impl Host {
     }
 
     async fn newest(&self, cwd: &Path) -> Result<SessionId, HostError> {
-        for session in self.store.list().await?.sessions {
+        let listing = self.store.list().await?;
+        for session in listing.sessions {
             if self.same_directory(&session.header.cwd, cwd).await {
                 return Ok(session.header.id);
             }
         }
-        Err(HostError::NoneHere(cwd.to_owned()))
+        Err(HostError::NoneHere { cwd: cwd.to_owned(), unreadable: listing.damaged.len() })
     }
 
     /// Whether both name one directory, also through links.
@@ -274,6 +277,14 @@ impl Host {
     /// Stops all rows in reverse order and awaits their work.
     pub async fn stop(self) {
         self.generation.stop().await;
+    }
+}
+
+fn advice(unreadable: usize) -> String {
+    match unreadable {
+        0 => "; start one without --continue".to_owned(),
+        1 => "; 1 session folder cannot be read, `reins session list` names it".to_owned(),
+        n => format!("; {n} session folders cannot be read, `reins session list` names them"),
     }
 }
 

@@ -44,6 +44,10 @@ async fn a_log_that_lost_more_than_its_end_is_refused_and_nothing_changes() {
         assert!(end.stderr.contains(place), "{}", end.stderr);
         assert_eq!(std::fs::read_to_string(&log).unwrap(), changed);
     }
+    put(&log, text.replace('\n', "\r\n").as_bytes());
+    let end = bin.run(["run", "--continue", "go on"]).await.unwrap();
+    assert_eq!(end.code, Some(6), "{}", end.stderr);
+    assert!(end.stderr.contains("1 session folder cannot be read"), "{}", end.stderr);
     assert_eq!(server.requests().len(), 1);
 }
 
