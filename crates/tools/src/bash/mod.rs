@@ -49,6 +49,11 @@ impl Default for BashConfig {
     }
 }
 
+/// One argument is at most this long on Linux, which leaves room for its end.
+const MAX_COMMAND_BYTES: usize = 131_071;
+const TOO_LONG: &str = "`command` is longer than a command line can be (131071 bytes); put the \
+                        data or the script into a file with `write` and use that";
+
 struct BashPlugin;
 
 impl Plugin for BashPlugin {
@@ -134,6 +139,8 @@ impl BashTool {
             "`command` is empty; give a shell command"
         } else if input.command.contains('\0') {
             "`command` holds a NUL character, which no command line can"
+        } else if input.command.len() > MAX_COMMAND_BYTES {
+            TOO_LONG
         } else if input.timeout_ms == Some(0) {
             "`timeoutMs` is 0; give at least 1, or leave it out"
         } else {
@@ -173,8 +180,15 @@ fn seconds(ms: u64) -> String {
 
 fn did_not_run(error: ProcessError, max_bytes: usize) -> ToolFailure {
     let (code, remedy) = match &error {
+        // Of the environment, for the command itself was measured before.
+        ProcessError::Program { problem, .. } if problem.contains("exceed") => {
+            ("PROCESS_FAILED", "; most of it is the environment of the harness")
+        }
         ProcessError::Program { .. } => {
             ("SHELL_NOT_FOUND", "; commands need `bash` on the PATH, so none can run here")
+        }
+        ProcessError::Cwd { problem, .. } if problem == "Permission denied" => {
+            ("FS_PERMISSION_DENIED", "; give a folder that may be entered as `workdir`")
         }
         ProcessError::Cwd { .. } => ("FS_NOT_DIRECTORY", "; give an existing folder as `workdir`"),
         _ => ("PROCESS_FAILED", ""),

@@ -16,7 +16,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::cap::head_and_tail;
+use crate::cap::{count, head_and_tail};
 use crate::failure::{INVALID_ARGS, of_fs, until_cancelled};
 use crate::paths::{Start, shown, start};
 
@@ -123,7 +123,8 @@ fn report(hits: &GlobHits, base: &Path, config: &GlobConfig) -> String {
         ));
     }
     if hits.unreadable > 0 {
-        notes.push(format!("({} folders could not be read.)", hits.unreadable));
+        let number = usize::try_from(hits.unreadable).unwrap_or(usize::MAX);
+        notes.push(format!("({} could not be read.)", count(number, "folder", "folders")));
     }
     if hits.files.is_empty() {
         let nothing = if timed_out { "No file found so far" } else { "No files found" };

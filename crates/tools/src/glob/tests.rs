@@ -46,4 +46,7 @@ fn folders_that_could_not_be_read_are_counted() {
     let hits = GlobHits { unreadable: 2, ..GlobHits::default() };
     let text = report(&hits, Path::new("/w"), &GlobConfig::default());
     assert_eq!(text, "No files found\n(2 folders could not be read.)");
+    let hits = GlobHits { unreadable: 1, ..GlobHits::default() };
+    let text = report(&hits, Path::new("/w"), &GlobConfig::default());
+    assert_eq!(text, "No files found\n(1 folder could not be read.)");
 }

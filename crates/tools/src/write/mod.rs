@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use reins_agent::{AnyTool, Tool, ToolContext, ToolFailure, ToolReply, ToolSuccess, erase};
 use reins_kernel::{BoxFuture, Mount, MountError, Plugin, PluginDef, Reload, ServiceKey};
-use reins_world::{FileBytes, FileKind, Fs, FsError, Place};
+use reins_world::{FileBytes, FileKind, Fs, Place};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -122,10 +122,10 @@ impl WriteTool {
             None => return Ok(None),
             Some(FileKind::File) if place.size > MAX_BEFORE_BYTES => return Ok(None),
             Some(FileKind::File) => {}
-            Some(other) => {
-                let kind = if other == FileKind::Directory { "directory" } else { "special file" };
-                let error = FsError::NotRegular { path: path.into(), kind: kind.into() };
-                return Err(of_fs(&error));
+            Some(FileKind::Directory | FileKind::Special) => {
+                // The refusal names what is there.
+                let read = self.fs.read(&ctx.cwd, path, MAX_BEFORE_BYTES).await;
+                return read.map(Some).map_err(|error| of_fs(&error));
             }
         }
         // What cannot be read may still be written: the basis of a difference is not needed.

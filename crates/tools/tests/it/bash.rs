@@ -38,8 +38,16 @@ impl Process for Script {
                     let problem = "not found".to_owned();
                     return Err(ProcessError::Program { program: "bash".into(), problem });
                 }
+                "no room" => {
+                    let problem = "arguments and environment exceed 9 bytes".to_owned();
+                    return Err(ProcessError::Program { program: "bash".into(), problem });
+                }
                 "no folder" => {
                     let problem = "not found".to_owned();
+                    return Err(ProcessError::Cwd { path: command.cwd, problem });
+                }
+                "closed folder" => {
+                    let problem = "Permission denied".to_owned();
                     return Err(ProcessError::Cwd { path: command.cwd, problem });
                 }
                 "wait" => {
@@ -122,7 +130,10 @@ async fn a_command_that_cannot_run_is_a_failure() {
     let bench = Bench::new().await;
     for (command, code, words) in [
         ("no shell", "SHELL_NOT_FOUND", "commands need `bash`"),
+        ("no room", "PROCESS_FAILED", "most of it is the environment"),
         ("no folder", "FS_NOT_DIRECTORY", "existing folder as `workdir`"),
+        ("closed folder", "FS_PERMISSION_DENIED", "denied; give a folder that may be entered"),
+        (&"x".repeat(131_072), "INVALID_ARGS", "longer than a command line can be (131071 bytes)"),
         (" \n", "INVALID_ARGS", "`command` is empty"),
         ("a\0b", "INVALID_ARGS", "NUL"),
     ] {

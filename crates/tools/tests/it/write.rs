@@ -104,3 +104,18 @@ async fn links_are_written_through() {
     assert!(std::fs::symlink_metadata(bench.path("link.txt")).unwrap().is_symlink());
     assert_eq!(bench.text("real.txt"), "three");
 }
+
+#[tokio::test]
+async fn what_is_no_regular_file_is_named() {
+    let bench = Bench::new().await;
+    let mode = rustix::fs::Mode::RWXU;
+    let fifo = bench.path("fifo");
+    rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    std::fs::create_dir(bench.path("folder")).unwrap();
+    for (path, kind) in [("fifo", "FIFO"), ("folder", "directory")] {
+        let write = json!({"file_path": path, "content": "x"});
+        let (code, message) = bench.fails("write", write).await;
+        assert_eq!(code, "FS_NOT_REGULAR_FILE");
+        assert!(message.contains(kind), "{message}");
+    }
+}

@@ -66,6 +66,8 @@ async fn silence(shell: &Shell) {
     assert_eq!((&*text, &meta["exitCode"]), ("(no output)\n[exit code: 1]", &1.into()));
     let (text, _) = shell.ok("kill -9 $$", 50_000).await;
     assert_eq!(text, "(no output)\n[killed by signal: SIGKILL]");
+    let longest = format!("echo ok #{}", "x".repeat(131_062));
+    assert_eq!((longest.len(), shell.ok(&longest, 50_000).await.0), (131_071, "ok\n".into()));
     let (text, _) = shell.ok("echo out; echo err >&2; exit 7", 50_000).await;
     assert_eq!(text, "out\n[stderr]\nerr\n[exit code: 7]");
 }

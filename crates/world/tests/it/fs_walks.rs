@@ -91,6 +91,15 @@ async fn search_leaves_out_what_is_ignored_hidden_or_binary() {
 }
 
 #[tokio::test]
+async fn a_line_that_is_too_long_is_said_in_plain_words() {
+    let folder = tree(&[]);
+    let file = fs::File::create(folder.path().join("long")).unwrap();
+    std::io::Write::write_all(&mut &file, "x".repeat(33 << 20).as_bytes()).unwrap();
+    let hits = search(query(folder.path(), "needle")).await;
+    assert_eq!(hits.skipped[0].1, "a line is longer than 32 MiB");
+}
+
+#[tokio::test]
 async fn search_includes_by_name_or_path() {
     let folder =
         tree(&[("a.rs", "x"), ("src/b.rs", "x"), ("src/deep/c.rs", "x"), ("src/d.txt", "x")]);

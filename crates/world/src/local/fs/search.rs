@@ -1,5 +1,8 @@
 //! Searching in files.
 
+#[cfg(test)]
+mod tests;
+
 use std::fs::File;
 use std::io::{self, Read};
 use std::num::NonZero;
@@ -254,7 +257,7 @@ impl Search<'_> {
             Err(_) if self.deadline.passed() => outcome.stopped = true,
             Err(error) => {
                 outcome.hits.clear();
-                outcome.skipped = Some(words(&error));
+                outcome.skipped = Some(plain(&error));
             }
         }
         outcome
@@ -336,7 +339,20 @@ fn unreadable(error: &ignore::Error) -> (PathBuf, String) {
     match error {
         ignore::Error::WithPath { path, err } => (path.clone(), unreadable(err).1),
         ignore::Error::WithDepth { err, .. } => unreadable(err),
-        ignore::Error::Io(error) => (PathBuf::new(), words(error)),
+        ignore::Error::Io(error) => (PathBuf::new(), plain(error)),
         other => (PathBuf::new(), other.to_string()),
     }
+}
+
+/// Without the words that the libraries put around it.
+fn plain(error: &io::Error) -> String {
+    let text = words(error);
+    if text.starts_with("configured allocation limit") {
+        return format!("a line is longer than {} MiB", MAX_LINE >> 20);
+    }
+    let inner = text.strip_prefix("IO error for operation on ").and_then(|rest| {
+        let (_path, inner) = rest.rsplit_once(": ")?;
+        Some(inner.to_owned())
+    });
+    inner.unwrap_or(text)
 }
