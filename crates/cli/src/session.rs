@@ -97,8 +97,8 @@ fn totals(view: &SessionView) -> String {
     let mut totals =
         vec![terminal::count(view.events, "event"), terminal::count(view.turns, "turn")];
     let usage = view.usage;
-    let read = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens;
-    if read + usage.output_tokens > 0 {
+    let read = usage.total_input();
+    if read > 0 || usage.output_tokens > 0 {
         totals.push(format!("{} in", terminal::count(read, "token")));
         totals.push(format!("{} out", usage.output_tokens));
     }

@@ -222,7 +222,7 @@ pub(super) fn seconds(elapsed: Duration) -> String {
 
 /// `7100 in` and `260 out`, each when it is known.
 pub(super) fn tokens(usage: Usage) -> Vec<String> {
-    let read = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens;
+    let read = usage.total_input();
     let numbers = [(read, "in"), (usage.output_tokens, "out")];
     let known = numbers.into_iter().filter(|(number, _)| *number > 0);
     known.map(|(number, way)| format!("{number} {way}")).collect()
