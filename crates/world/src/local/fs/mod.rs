@@ -15,6 +15,8 @@ mod read;
 mod replace;
 mod search;
 mod stop;
+#[cfg(test)]
+mod tests;
 mod xattrs;
 
 use std::path::{Path, PathBuf};
