@@ -300,10 +300,12 @@ fn hosts(process: &Path) -> Vec<rustix::process::Pid> {
 
 #[tokio::test]
 async fn a_dead_host_ends_commands_and_the_next_one_gets_a_new_host() {
-    // A copy of its own, so that the hosts of other tests are told apart.
-    let folder = tempdir().unwrap();
+    // A name of its own, so that the hosts of other tests are told apart. A copy could be "busy":
+    // another test may fork while it is being written.
+    let host = Path::new(env!("CARGO_BIN_EXE_reins-world-test-host"));
+    let folder = tempfile::tempdir_in(host.parent().unwrap()).unwrap();
     let program = folder.path().join("host");
-    std::fs::copy(env!("CARGO_BIN_EXE_reins-world-test-host"), &program).unwrap();
+    std::fs::hard_link(host, &program).unwrap();
     let process = LocalProcess::with_host_program(&env(), &[], program.clone());
     let begun = folder.path().join("begun");
     let nap = mark(65);
