@@ -148,8 +148,7 @@ impl Driver {
                 break;
             }
             tokio::select! {
-                // Answers first: a flood of commands must not starve the work they wait for.
-                biased;
+                // Fair on purpose: a fast stream must not keep a cancel waiting.
                 Some(input) = self.inputs.recv() => self.feed(input).await,
                 Some(done) = self.done.recv() => self.take(done).await,
                 Some(_) = self.work.join_next(), if !self.work.is_empty() => {}

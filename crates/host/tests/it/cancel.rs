@@ -83,3 +83,23 @@ async fn closing_in_the_middle_awaits_everything_and_the_log_says_disposed() {
     assert_eq!(outcome.end, RunEnd::Turn(TurnEndReason::Aborted { cause: CancelCause::Disposed }));
     rig.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_that_never_pauses_does_not_keep_a_cancel_waiting() {
+    const WHOLE: usize = 8 << 20;
+    let acts = script().text("x".repeat(WHOLE)).chunks(4096, Duration::ZERO);
+    let rig = Rig::new(acts.then().text("next"), |_| {}).await;
+    let cancel = CancelToken::new();
+    let (outcome, ()) = tokio::join!(rig.run_until("go", cancel.clone()), async {
+        let mut events = rig.agent.events(0);
+        while let Some(event) = events.next().await {
+            if event.body.kind == "assistant/chunk" {
+                break;
+            }
+        }
+        cancel.cancel();
+    });
+    assert_eq!(outcome.end, by_user());
+    assert!(outcome.text.len() < WHOLE / 2, "{} bytes came before the cancel", outcome.text.len());
+    rig.end().await;
+}
