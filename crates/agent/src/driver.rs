@@ -263,14 +263,15 @@ impl Driver {
             drop(self.forget(op));
             drop(self.bodies.remove(&op));
         }
-        let mut failed = false;
+        let mut lost: Option<String> = None;
         for effect in self.core.step(self.env.clock.now_ms(), input) {
-            // What follows a lost event has no place in the log, and would hide why it was lost.
-            if failed && matches!(effect, Effect::Append(_)) {
-                continue;
-            }
+            let effect = match &lost {
+                None => Some(effect),
+                Some(message) => after_a_lost_event(effect, message),
+            };
+            let Some(effect) = effect else { continue };
             if let Err(message) = self.perform(effect).await {
-                failed = true;
+                lost = Some(message.clone());
                 self.now.push_front(Input::StoreFailed { message });
             }
         }
@@ -278,6 +279,26 @@ impl Driver {
 
     pub(crate) fn last_header(&self) -> Option<&RequestHeader> {
         self.core.fold().request_header()
+    }
+}
+
+/// What still holds of a step one of whose events did not reach the store: nothing begins, nothing
+/// is appended, and no answer says yes. The core ends with the next input.
+fn after_a_lost_event(effect: Effect, message: &str) -> Option<Effect> {
+    let refused = || Refusal(message.to_owned());
+    match effect {
+        Effect::SendAnswered { id, .. } => {
+            Some(Effect::SendAnswered { id, result: Err(refused()) })
+        }
+        Effect::EditAnswered { .. } => Some(Effect::EditAnswered { result: Err(refused()) }),
+        Effect::CommitAnswered { ticket, .. } => {
+            Some(Effect::CommitAnswered { ticket, result: Err(refused()) })
+        }
+        Effect::StopAttempt { .. }
+        | Effect::StopTool { .. }
+        | Effect::Abandon { .. }
+        | Effect::Status(_) => Some(effect),
+        _ => None,
     }
 }
 
