@@ -69,13 +69,18 @@ pub struct RunOutcome {
 /// Sends the prompt and waits for the turn that takes it. Parked input runs first.
 pub async fn run(agent: &Agent, order: RunOrder<'_>) -> RunOutcome {
     let id = MessageId::new(Uuid::now_v7().to_string());
-    let mut events = agent.events(agent.next_seq());
-    let mut progress = Progress::new(id.clone());
+    let from = agent.next_seq();
+    let mut events = agent.events(from);
+    let mut progress = Progress::new(id.clone(), from);
+    if order.cancel.is_cancelled() {
+        let cause = CancelCause::User;
+        return progress.outcome(RunEnd::Turn(TurnEndReason::Aborted { cause }));
+    }
     if let Err(Refusal(reason)) = agent.followup(Message::user(id, order.prompt)).await {
         let end = agent.dead().map_or(RunEnd::Refused(reason), RunEnd::StoreFailed);
         return progress.outcome(end);
     }
-    let mut status = agent.status();
+    let (mut status, mut idle) = (agent.status(), agent.status());
     let mut cancelled = false;
     loop {
         let event = tokio::select! {
@@ -87,6 +92,16 @@ pub async fn run(agent: &Agent, order: RunOrder<'_>) -> RunOutcome {
             }
             dead = status.wait_for(|status| *status == Status::Dead) => {
                 if dead.is_ok() { None } else { events.next().await }
+            }
+            // Between the turn of parked input and the prompt's own: the cancel parks the prompt.
+            _ = idle.wait_for(|status| *status == Status::Idle),
+                if cancelled && progress.open_turn.is_none() =>
+            {
+                if progress.next_seq >= agent.next_seq() {
+                    let cause = CancelCause::User;
+                    return progress.outcome(RunEnd::Turn(TurnEndReason::Aborted { cause }));
+                }
+                events.next().await
             }
         };
         let Some(event) = event else {
@@ -102,6 +117,8 @@ pub async fn run(agent: &Agent, order: RunOrder<'_>) -> RunOutcome {
 
 struct Progress {
     prompt: MessageId,
+    /// After the last event that was seen.
+    next_seq: u64,
     open_turn: Option<u64>,
     turn: Option<u64>,
     names: std::collections::HashMap<CallId, String>,
@@ -110,9 +127,10 @@ struct Progress {
 }
 
 impl Progress {
-    fn new(prompt: MessageId) -> Self {
+    fn new(prompt: MessageId, next_seq: u64) -> Self {
         Self {
             prompt,
+            next_seq,
             open_turn: None,
             turn: None,
             names: Default::default(),
@@ -137,6 +155,7 @@ impl Progress {
 
     /// Takes one event; the run's end when this is it.
     fn see(&mut self, event: &Arc<Event>) -> Option<RunEnd> {
+        self.next_seq = event.seq + 1;
         if event.body.kind == ApprovalDecided::TYPE {
             self.see_decision(event);
             return None;

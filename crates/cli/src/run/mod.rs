@@ -75,7 +75,8 @@ pub(crate) async fn open(
         max_steps: args.max_steps,
         max_time_ms: args.max_time.map(|t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX)),
     };
-    match host.open(order).await {
+    let opening = async { host.open(order).await.map_err(CliError::from) };
+    match signals.before(opening).await {
         Ok(opened) => {
             let agent = opened.agent;
             output::name(agent.session());
@@ -86,7 +87,7 @@ pub(crate) async fn open(
         }
         Err(error) => {
             host.stop().await;
-            Err(error.into())
+            Err(error)
         }
     }
 }

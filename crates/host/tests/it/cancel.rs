@@ -103,3 +103,25 @@ async fn a_stream_that_never_pauses_does_not_keep_a_cancel_waiting() {
     assert!(outcome.text.len() < WHOLE / 2, "{} bytes came before the cancel", outcome.text.len());
     rig.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancel_while_parked_input_runs_ends_the_run_and_parks_the_prompt() {
+    let acts = script().text("one").fault(Fault::Stall(At::Head, LONG)).then().text("two");
+    let rig = Rig::new(acts.then().text("three"), |_| {}).await;
+    let parked = reins_schema::Message::user(reins_schema::MessageId::new("parked"), "first");
+    rig.agent.send(parked, reins_schema::InboxTarget::NextTurn, false).await.unwrap();
+    let cancel = CancelToken::new();
+    let (outcome, ()) = tokio::join!(rig.run_until("second", cancel.clone()), async {
+        rig.server.reached(1).await;
+        cancel.cancel();
+    });
+    assert_eq!(outcome.end, by_user());
+    assert_eq!(outcome.turn, None, "the prompt had no turn yet");
+    let outcome = rig.run("third").await;
+    assert_eq!(outcome.end, RunEnd::Turn(TurnEndReason::Completed));
+    let messages = rig.server.json_bodies().last().unwrap()["messages"].to_string();
+    for part in ["first", "second", "third"] {
+        assert_eq!(messages.matches(&format!("\"{part}\"")).count(), 1, "{part}: {messages}");
+    }
+    rig.end().await;
+}
