@@ -261,6 +261,10 @@ impl Scanner {
     /// record that is lost; else the log is damaged.
     fn judge(&mut self, mut reader: Reader, mut bad: Damage, is_whole: bool) -> Result<(), Stop> {
         let is_first = !self.is_inside && self.next_seq.unwrap_or(0) == 0;
+        // Of a first write that was torn nothing was ever acknowledged.
+        let is_ours = seek::line_seq(&self.line) == Some(0)
+            || b"{\"seq\":0,".starts_with(&self.line[..])
+            || self.line.iter().all(|byte| *byte == 0);
         // A writer that lives may be in the middle of the first record, and of no other there.
         let mut is_damage = self.later.len() > 0 || (is_first && is_whole);
         let mut lost = records(&self.line);
@@ -279,7 +283,7 @@ impl Scanner {
         }
         let Damage { path, offset, line, problem, .. } = bad;
         self.end = Some((path.clone(), offset));
-        let (bytes, may_be_cut) = (reader.offset - offset, !is_first);
+        let (bytes, may_be_cut) = (reader.offset - offset, !is_first || is_ours);
         self.tail = Some(Tail { path, offset, bytes, line, problem, may_be_cut });
         Ok(())
     }
