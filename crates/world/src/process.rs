@@ -101,11 +101,11 @@ pub trait Process: Send + Sync {
         cancel: CancelToken,
     ) -> BoxFuture<'static, Result<CommandEnd, ProcessError>>;
 
-    /// The environment for a child: the harness's own without secrets, plus what the row lets
-    /// pass. Secrets are names that hold KEY, TOKEN, SECRET, PASSWORD, PASSWD, PASSPHRASE,
-    /// CREDENTIAL, BEARER or COOKIE, that are or end in `_PWD` (not PWD itself), `_PAT` or `_AUTH`,
-    /// or have JWT as a word between underscores, everything `REINS_`, values with an address that
-    /// holds a password (`://user:password@`), and what [`crate::Env::withhold`] marked.
+    /// The environment for a child: the harness's own without secrets, plus what the row lets pass.
+    /// Secrets are names that hold KEY, TOKEN, SECRET, PASSWORD, PASSWD, PASSPHRASE, CREDENTIAL,
+    /// BEARER or COOKIE, that are or end in `_PWD` (not PWD itself), `_PAT` or `_AUTH`, or have JWT
+    /// as a word between underscores, everything `REINS_`, values with an address that holds a
+    /// password (`://user:password@`, proxies excepted), and what [`crate::Env::withhold`] marked.
     fn child_env(&self) -> Vec<(OsString, OsString)>;
 
     /// Ends every tree that still runs and waits until all are gone. Called at stop.

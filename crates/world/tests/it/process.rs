@@ -128,9 +128,23 @@ fn what_looks_like_a_secret_is_withheld() {
     ] {
         assert!(!passes("URL", value), "{value}");
     }
+    assert!(passes("https_proxy", "http://me:hunter2@proxy:3128"));
     for value in ["postgres://me@db/x", "http://host:80/a@b", "a:b@c", "http://me:@host", "://"] {
         assert!(passes("URL", value), "{value}");
     }
+}
+
+/// Git ends with an error when its counted list has a gap.
+#[test]
+fn gits_own_settings_go_as_a_whole_or_not_at_all() {
+    let children = |value: &str| {
+        let list =
+            [("GIT_CONFIG_COUNT", "1"), ("GIT_CONFIG_KEY_0", "a.b"), ("GIT_CONFIG_VALUE_0", value)];
+        let env = Env::from_iter(list);
+        LocalProcess::with_host_program(&env, &[], PathBuf::from("/no/such/host")).child_env().len()
+    };
+    assert_eq!(children("*"), 3);
+    assert_eq!(children("https://me:hunter2@host"), 0);
 }
 
 #[tokio::test]

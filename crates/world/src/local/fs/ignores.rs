@@ -57,6 +57,10 @@ impl Ignores {
     pub(super) fn admits(&mut self, entry: &DirEntry) -> bool {
         let path = entry.path();
         let Some(folder) = path.parent() else { return true };
+        // No pattern lets version control's own files in, as in git.
+        if entry.depth() > 0 && entry.file_name() == ".git" {
+            return false;
+        }
         while self.levels.last().is_some_and(|level| !folder.starts_with(&level.folder)) {
             self.levels.pop();
         }
