@@ -189,12 +189,12 @@ fn is_object_schema(schema: &Value) -> bool {
     schema.get("type").and_then(Value::as_str) == Some("object")
 }
 
-/// Whether servers take it as a tool's name.
 /// Whether a call's arguments are what servers parse them as; the test that tools apply, too.
 pub(super) fn is_object(arguments: &str) -> bool {
     serde_json::from_str::<Value>(arguments).is_ok_and(|value| value.is_object())
 }
 
+/// Whether servers take it as a tool's name.
 pub(super) fn is_tool_name(name: &str) -> bool {
     (1..=64).contains(&name.len())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
