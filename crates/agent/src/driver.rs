@@ -320,3 +320,38 @@ fn answered_op(input: &Input) -> Option<Op> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use reins_schema::ToolCallBlock;
+
+    use super::*;
+
+    #[test]
+    fn after_a_lost_event_nothing_begins_and_no_answer_says_yes() {
+        let call = ToolCallBlock {
+            id: CallId::new("c"),
+            name: "bash".to_owned(),
+            arguments: String::new(),
+        };
+        let begins = [
+            Effect::StartTool { op: 1, turn: 1, step: 1, call },
+            Effect::StartAttempt { op: 1, turn: 1, step: 1, attempt: 1 },
+            Effect::Flush { op: 1 },
+        ];
+        for effect in begins {
+            assert!(after_a_lost_event(effect, "disk full").is_none());
+        }
+        let answers = [
+            Effect::SendAnswered { id: MessageId::new("m"), result: Ok(1) },
+            Effect::EditAnswered { result: Ok(()) },
+            Effect::CommitAnswered { ticket: 1, result: Ok(1) },
+        ];
+        for effect in answers {
+            let left = format!("{:?}", after_a_lost_event(effect, "disk full"));
+            assert!(left.contains("Err(Refusal(\"disk full\"))"), "{left}");
+        }
+        let stop = after_a_lost_event(Effect::StopAttempt { op: 1 }, "disk full");
+        assert!(matches!(stop, Some(Effect::StopAttempt { op: 1 })));
+    }
+}

@@ -125,3 +125,16 @@ async fn a_cancel_while_parked_input_runs_ends_the_run_and_parks_the_prompt() {
     }
     rig.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancel_that_comes_before_the_prompt_leaves_the_prompt_out() {
+    let rig = Rig::new(script().text("never"), |_| {}).await;
+    let before = rig.agent.next_seq();
+    let cancel = CancelToken::new();
+    cancel.cancel();
+    let outcome = rig.run_until("too late", cancel).await;
+    assert_eq!(outcome.end, by_user());
+    assert_eq!(rig.agent.next_seq(), before, "nothing was logged");
+    assert_eq!(rig.server.requests().len(), 0);
+    rig.end().await;
+}
