@@ -4,7 +4,8 @@ use reins_kernel::{Catalog, PluginDef};
 
 use crate::exit::CliError;
 
-pub(crate) fn catalog() -> Result<Catalog, CliError> {
+/// The shipped plugins and `more`.
+pub(crate) fn catalog(more: &[PluginDef]) -> Result<Catalog, CliError> {
     let plugins: Vec<PluginDef> = [
         reins_world::PLUGINS,
         &[reins_store::PLUGIN],
@@ -13,6 +14,7 @@ pub(crate) fn catalog() -> Result<Catalog, CliError> {
         reins_tools::PLUGINS,
         reins_features::PLUGINS,
         &[reins_host::PLUGIN],
+        more,
     ]
     .concat();
     Catalog::new(&plugins).map_err(|e| CliError::internal(e.to_string()))

@@ -1,7 +1,6 @@
 //! `reins config`
 
 use crate::args::ConfigCommand;
-use crate::catalog::catalog;
 use crate::exit::{self, CliError};
 use crate::start::{Start, row_errors};
 use crate::terminal;
@@ -17,7 +16,7 @@ pub(crate) async fn config(start: &Start, command: &ConfigCommand) -> Result<u8,
         ConfigCommand::Check(_) => {
             let enabled = composition.rows.iter().filter(|row| !row.disabled).count();
             // Plugins check the values of their configuration when they are mounted.
-            let built = composition.build(&catalog()?, 1, start.root()?).await;
+            let built = composition.build(&start.catalog()?, 1, start.root()?).await;
             built.map_err(|errors| row_errors(&errors))?.stop().await;
             format!("{enabled} rows are fine\n")
         }

@@ -20,8 +20,14 @@ pub(crate) fn layers(
     profile: &str,
     home: &Path,
     patches: &[PathBuf],
+    added: Option<&str>,
 ) -> Result<Vec<Layer>, CliError> {
     let mut layers = bundles(profile)?;
+    layers.extend(added.map(|text| Layer {
+        name: "added by this binary".to_owned(),
+        file: None,
+        text: text.to_owned(),
+    }));
     let settings = home.join("settings.toml");
     match open_settings(&settings).and_then(read_layer) {
         Ok(text) => {

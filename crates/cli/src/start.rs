@@ -4,11 +4,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use reins_host::Host;
-use reins_kernel::{Composition, Layer, References, Root, RowError, compose};
+use reins_kernel::{Catalog, Composition, Layer, References, Root, RowError, compose};
 use reins_world::Env;
 
 use crate::args::ComposeArgs;
 use crate::catalog::catalog;
+use crate::entry::Additions;
 use crate::exit::CliError;
 use crate::layers::layers;
 
@@ -17,6 +18,7 @@ pub(crate) struct Start {
     pub(crate) env: Arc<Env>,
     pub(crate) home: PathBuf,
     pub(crate) cwd: PathBuf,
+    pub(crate) additions: Additions,
 }
 
 impl Start {
@@ -26,12 +28,12 @@ impl Start {
         args: &ComposeArgs,
         extra: Option<Layer>,
     ) -> Result<Composition, CliError> {
-        let mut layers = layers(&args.profile, &self.home, &args.patch)?;
+        let mut layers = layers(&args.profile, &self.home, &args.patch, self.additions.rows)?;
         layers.extend(extra);
         let env =
             |name: &str| self.env.get(name).and_then(|value| value.to_str()).map(str::to_owned);
         let references = References { env: &env, home: &self.home };
-        compose(&layers, &catalog()?, &references).map_err(|errors| row_errors(&errors))
+        compose(&layers, &self.catalog()?, &references).map_err(|errors| row_errors(&errors))
     }
 
     /// Mounts the rows; warnings go to standard error.
@@ -44,8 +46,13 @@ impl Start {
         for warning in &composition.warnings {
             crate::terminal::note(&format!("warning: {warning}"));
         }
-        let built = composition.build(&catalog()?, 1, self.root()?).await;
+        let built = composition.build(&self.catalog()?, 1, self.root()?).await;
         Ok(Host::new(built.map_err(|errors| row_errors(&errors))?)?)
+    }
+
+    /// Every plugin that rows may name.
+    pub(crate) fn catalog(&self) -> Result<Catalog, CliError> {
+        catalog(&self.additions.plugins)
     }
 
     /// What a person types to run this program: its name when the search path leads to it, else

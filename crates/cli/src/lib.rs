@@ -1,0 +1,20 @@
+//! The command line of Reins: arguments, profiles, process roles, exit codes. A binary with plugins
+//! of its own calls [`main`] with [`Additions`].
+
+mod args;
+mod catalog;
+mod config;
+mod demo;
+mod entry;
+mod exit;
+mod explain;
+mod home;
+mod layers;
+mod run;
+mod scripted;
+mod session;
+mod signals;
+mod start;
+mod terminal;
+
+pub use entry::{Additions, main};
