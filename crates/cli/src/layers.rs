@@ -26,12 +26,18 @@ pub(crate) fn layers(
     layers.extend(added.map(|text| Layer {
         name: "added by this binary".to_owned(),
         file: None,
+        head: &[],
         text: text.to_owned(),
     }));
     let settings = home.join("settings.toml");
     match open_settings(&settings).and_then(read_layer) {
         Ok(text) => {
-            layers.push(Layer { name: "home settings".to_owned(), file: Some(settings), text });
+            layers.push(Layer {
+                name: "home settings".to_owned(),
+                file: Some(settings),
+                head: &[],
+                text,
+            });
         }
         // The home itself may be missing or unusable; the store says so in its own words.
         Err(e)
@@ -51,7 +57,7 @@ pub(crate) fn layers(
     for patch in patches {
         let text = File::open(patch).and_then(read_layer).map_err(|e| unreadable(patch, &e))?;
         let name = format!("patch {}", patch.display());
-        layers.push(Layer { name, file: Some(patch.clone()), text });
+        layers.push(Layer { name, file: Some(patch.clone()), head: &[], text });
     }
     Ok(layers)
 }
@@ -68,6 +74,7 @@ fn bundles(profile: &str) -> Result<Vec<Layer>, CliError> {
     let layers = chosen.map(|(name, text)| Layer {
         name: format!("bundle {name}"),
         file: None,
+        head: &[],
         text: (*text).to_owned(),
     });
     Ok(layers.collect())

@@ -14,14 +14,14 @@ pub use futures_util::future::BoxFuture;
 
 pub use origin::Origin;
 pub use plugin::{
-    Catalog, DuplicatePlugin, Mount, MountError, Plugin, PluginDef, PluginSummary, Reload,
+    Catalog, DuplicatePlugin, Mount, MountError, Places, Plugin, PluginDef, PluginSummary, Reload,
     ServiceKey,
 };
 pub use rows::{
-    Composition, Generation, Layer, MAX_LAYER_BYTES, References, Root, Row, RowError, RowWarning,
-    compose, nearest,
+    Composition, Generation, Layer, MAX_LAYER_BYTES, References, Root, Row, RowChange, RowError,
+    RowScope, RowWarning, compose, nearest,
 };
 pub use scope::{
-    Chain, Conflict, Contained, ContainedWhere, Entry, LayerInfo, MissingService, Next, Notice,
-    Registration, Scope,
+    Chain, Conflict, Contained, ContainedWhere, Contribution, ContributionKind, Entry, LayerInfo,
+    LayerRan, MissingService, Next, Notice, Registration, Scope,
 };

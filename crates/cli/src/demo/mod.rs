@@ -42,6 +42,7 @@ async fn with_model(start: &Start, base_url: &str, project: TempDir) -> Result<u
     let layer = Layer {
         name: "demo".to_owned(),
         file: None,
+        head: &[],
         text: format!(
             "[[insert]]\nid = \"scripted\"\nplugin = \"provider-chat\"\n\
              config = {{ vendor = \"compatible\", base_url = \"{base_url}\" }}\n"

@@ -87,7 +87,7 @@ impl Rig {
             reins_providers::PLUGINS,
         ];
         let catalog = Catalog::new(&plugins.concat()).unwrap();
-        let layer = Layer { name: "test".to_owned(), file: None, text: ROWS.to_owned() };
+        let layer = Layer { name: "test".to_owned(), file: None, head: &[], text: ROWS.to_owned() };
         let references = References { env: &|_| None, home: home.path() };
         let composition = compose(&[layer], &catalog, &references).unwrap();
         let mut root = Root::default();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{PluginDef, Reload};
+use super::{Places, PluginDef, Reload};
 
 /// The closed set of plugins of a binary.
 #[derive(Clone, Debug, Default)]
@@ -29,6 +29,8 @@ pub struct PluginSummary {
     pub summary: &'static str,
     /// What a change of its configuration needs.
     pub reload: Reload,
+    /// Where its rows may stand.
+    pub places: Places,
     /// Names of the services it must find.
     pub needs: Vec<&'static str>,
     /// Names of the services it uses when they are there.
@@ -81,6 +83,7 @@ fn summary_of(def: &PluginDef) -> PluginSummary {
         name: def.name,
         summary: def.summary,
         reload: def.reload,
+        places: def.places,
         needs: names((def.needs)()),
         wants: names((def.wants)()),
         provides: names((def.provides)()),

@@ -14,13 +14,24 @@ pub use catalog::{Catalog, DuplicatePlugin, PluginSummary};
 pub(crate) use mount::Mounted;
 pub use mount::{Mount, MountError};
 
-/// What a change of a row's configuration needs.
+/// What a change of a row's configuration needs, and with it how long a mounted row lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reload {
-    /// The next generation takes it.
+    /// The next generation takes it: the row is mounted anew in each generation.
     Live,
-    /// The process must start again.
+    /// The process must start again: the row is mounted once and all generations share it.
     Restart,
+}
+
+/// Where rows of a plugin may stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Places {
+    /// Among the rows of the process: bundles, profiles, settings, patches.
+    Global,
+    /// Among the rows that are mounted below those, for some agents only.
+    Nested,
+    /// In both.
+    Both,
 }
 
 /// A part of the product that rows can configure.
@@ -34,6 +45,8 @@ pub trait Plugin: 'static {
     const SUMMARY: &'static str;
     /// What a change of its configuration needs.
     const RELOAD: Reload = Reload::Restart;
+    /// Where its rows may stand.
+    const PLACES: Places = Places::Global;
     /// The row's `config`. Unknown keys are refused whether or not serde is told to. Aliases are
     /// unknown keys: the JSON Schema is the list of names.
     type Config: DeserializeOwned + JsonSchema;
@@ -103,6 +116,7 @@ pub struct PluginDef {
     pub(crate) name: &'static str,
     pub(crate) summary: &'static str,
     pub(crate) reload: Reload,
+    pub(crate) places: Places,
     pub(crate) schema: fn() -> Value,
     pub(crate) needs: fn() -> Vec<ServiceKey>,
     pub(crate) wants: fn() -> Vec<ServiceKey>,
@@ -125,6 +139,7 @@ impl PluginDef {
             name: P::NAME,
             summary: P::SUMMARY,
             reload: P::RELOAD,
+            places: P::PLACES,
             schema: schema_of::<P>,
             needs: P::needs,
             wants: P::wants,
@@ -137,6 +152,10 @@ impl PluginDef {
     /// The name that rows use.
     pub const fn name(&self) -> &'static str {
         self.name
+    }
+
+    pub(crate) const fn reload(&self) -> Reload {
+        self.reload
     }
 }
 

@@ -136,6 +136,15 @@ impl<'a> Mount<'a> {
         self.mounted.registrations.push(registration);
     }
 
+    /// Filters the entries of a type that the scope of this row inherits. See [`Scope::restrict`].
+    pub fn restrict<E: ?Sized + Send + Sync + 'static>(
+        &mut self,
+        admits: impl Fn(&str) -> bool + Send + Sync + 'static,
+    ) {
+        let registration = self.scope.restrict::<E>(admits, self.origin);
+        self.mounted.registrations.push(registration);
+    }
+
     /// Awaited when the row stops, after all its contributions were withdrawn: the place to end
     /// the work in flight. Bound the wait yourself.
     pub fn on_stop(&mut self, stop: impl FnOnce() -> BoxFuture<'static, ()> + Send + 'static) {

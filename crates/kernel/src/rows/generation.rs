@@ -1,30 +1,44 @@
 //! Building, and stopping what was built.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 
+use super::changes::{RowChange, changes};
 use super::check::redact;
 use super::compose::{Composition, Row};
-use super::error::RowError;
-use super::plan::mount_order;
+use super::error::{RowError, RowWarning};
+use super::plan::{check_places, mount_order, split};
 use crate::plugin::{Mount, MountError, Mounted, PluginDef};
 use crate::scope::panic_text;
-use crate::{Catalog, Conflict, ContainedWhere, Origin, Registration, Scope};
+use crate::{Catalog, Conflict, ContainedWhere, Origin, Places, Registration, Reload, Scope};
 
-/// A built root scope. It is never rebuilt in place.
+/// All enabled rows, mounted: those that stay for the life of the process in the scope `process`,
+/// those that reload in the scope `global` below it. It is never rebuilt in place; the next
+/// generation stands beside it and shares the scope of the process.
 ///
 /// Dropping it withdraws every contribution but awaits nothing; [`Generation::stop`] does both.
 pub struct Generation {
     /// Its number.
     pub number: u64,
-    /// The root scope, in which all rows are mounted.
+    /// The scope `global`, in which the rows that reload are mounted.
     pub scope: Scope,
     /// What it was built from, the disabled rows too.
     pub rows: Vec<Row>,
-    mounted: Stack,
+    /// Changes of rows that wait until the process starts again.
+    pub waiting: Vec<RowWarning>,
+    live: Mutex<Stack>,
+    // After the rows that reload: they may use it to their end.
+    standing: Arc<Standing>,
+}
+
+/// What lives as long as the process.
+struct Standing {
+    scope: Scope,
+    rows: Vec<Row>,
+    mounted: Mutex<Stack>,
     // After the rows: they may use it to their end.
     _given: Vec<Registration>,
 }
@@ -35,7 +49,25 @@ impl std::fmt::Debug for Generation {
     }
 }
 
-/// A root scope before any row is mounted, with what only the process itself can provide.
+/// Rows that are mounted in a scope of their own below a generation, for those who use it. Stop it
+/// before the generation.
+///
+/// Dropping it withdraws every contribution but awaits nothing; [`RowScope::stop`] does both.
+pub struct RowScope {
+    /// The scope.
+    pub scope: Scope,
+    /// What it was built from, the disabled rows too.
+    pub rows: Vec<Row>,
+    mounted: Mutex<Stack>,
+}
+
+impl std::fmt::Debug for RowScope {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "RowScope({:?}, {} rows)", self.scope, self.rows.len())
+    }
+}
+
+/// A scope before any row is mounted, with what only the process itself can provide.
 pub struct Root {
     scope: Scope,
     given: Vec<Registration>,
@@ -43,7 +75,7 @@ pub struct Root {
 
 impl Default for Root {
     fn default() -> Self {
-        Self { scope: Scope::root(), given: Vec::new() }
+        Self { scope: Scope::process(), given: Vec::new() }
     }
 }
 
@@ -87,11 +119,95 @@ impl Stack {
     }
 }
 
+async fn stop(stack: Mutex<Stack>, scope: &Scope) {
+    stack.into_inner().unwrap_or_else(PoisonError::into_inner).stop(scope).await;
+}
+
 impl Generation {
     /// Stops the rows in reverse mount order; of each the contributions are withdrawn first, then
-    /// its `on_stop` work is awaited, last registered first. A panic there is contained.
+    /// its `on_stop` work is awaited, last registered first. A panic there is contained. The last
+    /// generation of a process stops the rows that all of them shared, too.
     pub fn stop(self) -> BoxFuture<'static, ()> {
-        Box::pin(async move { self.mounted.stop(&self.scope).await })
+        Box::pin(async move {
+            let Self { scope, live, standing, .. } = self;
+            stop(live, &scope).await;
+            drop(scope);
+            if let Some(standing) = Arc::into_inner(standing) {
+                stop(standing.mounted, &standing.scope).await;
+            }
+        })
+    }
+
+    /// Builds what follows this generation from `composition`, beside it. Changed rows that stay
+    /// for the life of the process go on as they are and are listed in
+    /// [`waiting`](Generation::waiting).
+    ///
+    /// # Errors
+    /// As [`Composition::build`]; this generation is not touched.
+    pub fn next(
+        &self,
+        composition: Composition,
+        catalog: &Catalog,
+    ) -> BoxFuture<'static, Result<Self, Vec<RowError>>> {
+        let (number, standing, catalog) = (self.number + 1, self.standing.clone(), catalog.clone());
+        Box::pin(async move { Self::beside(composition, &catalog, number, standing).await })
+    }
+
+    async fn beside(
+        composition: Composition,
+        catalog: &Catalog,
+        number: u64,
+        standing: Arc<Standing>,
+    ) -> Result<Self, Vec<RowError>> {
+        let rows = composition.rows;
+        check_places(&rows, catalog, Places::Global)?;
+        let (_, live) = split(&rows, catalog);
+        let order = mount_order(&rows, &live, catalog, &standing.scope)?;
+        let scope = standing.scope.child("global");
+        let mounted = mount_all(&rows, &order, catalog, &scope).await?;
+        let changes = changes(&standing.rows, &rows, catalog, Reload::Restart);
+        let waiting = changes.iter().map(waits).collect();
+        let live = Mutex::new(mounted);
+        Ok(Self { number, scope, rows, waiting, live, standing })
+    }
+
+    /// Mounts rows of a layer of their own in a scope `name` below this generation.
+    ///
+    /// # Errors
+    /// As [`Composition::build`], and rows of plugins that may only stand in the layers of the
+    /// process.
+    pub fn nested(
+        &self,
+        name: &str,
+        composition: Composition,
+        catalog: &Catalog,
+    ) -> BoxFuture<'static, Result<RowScope, Vec<RowError>>> {
+        let (scope, catalog) = (self.scope.child(name), catalog.clone());
+        Box::pin(async move {
+            let rows = composition.rows;
+            check_places(&rows, &catalog, Places::Nested)?;
+            let all: Vec<usize> = (0..rows.len()).collect();
+            let order = mount_order(&rows, &all, &catalog, &scope)?;
+            let mounted = mount_all(&rows, &order, &catalog, &scope).await?;
+            Ok(RowScope { scope, rows, mounted: Mutex::new(mounted) })
+        })
+    }
+
+    /// The rows that reload and differ from those of an earlier generation.
+    pub fn changes_since(&self, earlier: &Self, catalog: &Catalog) -> Vec<RowChange> {
+        changes(&earlier.rows, &self.rows, catalog, Reload::Live)
+    }
+}
+
+impl RowScope {
+    /// Stops the rows as [`Generation::stop`] does.
+    pub fn stop(self) -> BoxFuture<'static, ()> {
+        Box::pin(async move { stop(self.mounted, &self.scope).await })
+    }
+
+    /// The rows that differ from those of an earlier scope of the same kind.
+    pub fn changes_since(&self, earlier: &Self, catalog: &Catalog) -> Vec<RowChange> {
+        changes(&earlier.rows, &self.rows, catalog, Reload::Live)
     }
 }
 
@@ -102,11 +218,14 @@ impl Composition {
     /// # Errors
     /// Everything that is wrong.
     pub fn check(&self, catalog: &Catalog, root: &Root) -> Result<(), Vec<RowError>> {
-        mount_order(&self.rows, catalog, &root.scope).map(drop)
+        check_places(&self.rows, catalog, Places::Global)?;
+        let all: Vec<usize> = (0..self.rows.len()).collect();
+        mount_order(&self.rows, &all, catalog, &root.scope).map(drop)
     }
 
-    /// Checks, then mounts the enabled rows into the root scope: providers first, ties in row
-    /// order. The mounting happens when the future is polled.
+    /// Checks, then mounts the enabled rows, first those that stay for the life of the process, then
+    /// those that reload; in each of the two providers first, ties in row order. The mounting
+    /// happens when the future is polled.
     ///
     /// # Errors
     /// Everything that the check finds, or the first row that cannot be mounted; what was
@@ -117,26 +236,59 @@ impl Composition {
         number: u64,
         root: Root,
     ) -> BoxFuture<'static, Result<Generation, Vec<RowError>>> {
-        let order = mount_order(&self.rows, catalog, &root.scope);
+        let checked = self.check(catalog, &root);
         let catalog = catalog.clone();
         Box::pin(async move {
+            checked?;
             let Root { scope, given } = root;
-            let mut mounted = Stack::default();
-            for at in order? {
-                let row = &self.rows[at];
-                let Some(plugin) = catalog.get(&row.plugin) else { continue };
-                let mut contributions = Mounted::default();
-                let result = mount(row, plugin, &scope, &mut contributions);
-                mounted.0.push((row.origin.clone(), contributions));
-                if let Err(error) = result {
-                    let error = mount_error(row, error);
-                    mounted.stop(&scope).await;
-                    return Err(vec![error]);
-                }
+            let (standing, _) = split(&self.rows, &catalog);
+            let order = mount_order(&self.rows, &standing, &catalog, &scope)?;
+            let mounted = Mutex::new(mount_all(&self.rows, &order, &catalog, &scope).await?);
+            let rows = self.rows.clone();
+            let standing = Arc::new(Standing { scope, rows, mounted, _given: given });
+            let built = Generation::beside(self, &catalog, number, Arc::clone(&standing)).await;
+            if built.is_err()
+                && let Some(standing) = Arc::into_inner(standing)
+            {
+                stop(standing.mounted, &standing.scope).await;
             }
-            Ok(Generation { number, scope, rows: self.rows, mounted, _given: given })
+            built
         })
     }
+}
+
+/// Mounts these rows in this order; the first error stops what was mounted before it.
+async fn mount_all(
+    rows: &[Row],
+    order: &[usize],
+    catalog: &Catalog,
+    scope: &Scope,
+) -> Result<Stack, Vec<RowError>> {
+    let mut mounted = Stack::default();
+    for row in order.iter().map(|at| &rows[*at]) {
+        let Some(plugin) = catalog.get(&row.plugin) else { continue };
+        let mut contributions = Mounted::default();
+        let result = mount(row, plugin, scope, &mut contributions);
+        mounted.0.push((row.origin.clone(), contributions));
+        if let Err(error) = result {
+            let error = mount_error(row, error);
+            mounted.stop(scope).await;
+            return Err(vec![error]);
+        }
+    }
+    Ok(mounted)
+}
+
+fn waits(change: &RowChange) -> RowWarning {
+    RowWarning(RowError {
+        layer: change.origin.layer.clone(),
+        file: change.origin.file.clone(),
+        line: change.origin.line,
+        row: Some(change.row.clone()),
+        field: None,
+        problem: format!("{}, which takes effect when Reins starts again", change.what),
+        suggestion: None,
+    })
 }
 
 fn mount(

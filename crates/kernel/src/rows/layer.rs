@@ -27,6 +27,21 @@ pub struct Layer {
     pub file: Option<PathBuf>,
     /// The text: `[[insert]]` and `[[row]]` tables.
     pub text: String,
+    /// Top-level keys that whoever read the file has looked at already. They stand before the
+    /// first table.
+    pub head: &'static [&'static str],
+}
+
+impl Layer {
+    /// The value of a top-level key with its one-based line; `None` when it is not there, or when
+    /// the text is not TOML, which [`compose`](crate::compose) reports.
+    pub fn head_value(&self, key: &str) -> Option<(toml::Value, u32)> {
+        let document = DeTable::parse(&self.text).ok()?.into_inner();
+        let (name, _) = document.iter().find(|(name, _)| name.get_ref() == key)?;
+        let line = self.text[..name.span().start].matches('\n').count() + 1;
+        let value = self.text.parse::<toml::Table>().ok()?.remove(key)?;
+        Some((value, u32::try_from(line).unwrap_or(u32::MAX)))
+    }
 }
 
 /// Where a layer's text stands.
@@ -122,7 +137,7 @@ pub(super) fn read_layer(layer: &Layer, errors: &mut Vec<RowError>) -> LayerItem
     }
     // What a recovered parse says about the rest would mostly be consequences.
     if syntax.is_empty() {
-        reader.document(document.get_ref(), &mut items);
+        reader.document(document.get_ref(), layer.head, &mut items);
     }
     items
 }
@@ -142,15 +157,21 @@ impl Reader<'_> {
         u32::try_from(breaks + 1).unwrap_or(u32::MAX)
     }
 
-    fn document(&mut self, document: &DeTable<'_>, items: &mut LayerItems) {
+    fn document(&mut self, document: &DeTable<'_>, head: &[&str], items: &mut LayerItems) {
         for (key, value) in document {
             let name = key.get_ref().as_ref();
+            if head.contains(&name) {
+                continue;
+            }
             let line = self.line(&key.span());
             if !KINDS.contains(&name) {
-                let problem = "unknown key; a layer has `[[insert]]` and `[[row]]` tables";
-                let mut error = self.source.error(line, None, problem.to_owned());
+                let known: String = head.iter().map(|key| format!("`{key}`, ")).collect();
+                let problem =
+                    format!("unknown key; a layer has {known}`[[insert]]` and `[[row]]` tables");
+                let mut error = self.source.error(line, None, problem);
                 error.field = Some(name.to_owned());
-                error.suggestion = nearest(name, KINDS).map(str::to_owned);
+                let known = KINDS.iter().chain(head).copied();
+                error.suggestion = nearest(name, known).map(str::to_owned);
                 self.errors.push(error);
                 continue;
             }

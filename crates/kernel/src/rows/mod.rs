@@ -1,5 +1,6 @@
 //! Rows: from layer texts to a mounted generation.
 
+mod changes;
 mod check;
 mod compose;
 mod dump;
@@ -11,9 +12,10 @@ mod plan;
 mod reference;
 mod schema;
 
+pub use changes::RowChange;
 pub use compose::{Composition, Row, compose};
 pub use error::{RowError, RowWarning};
-pub use generation::{Generation, Root};
+pub use generation::{Generation, Root, RowScope};
 pub use layer::{Layer, MAX_LAYER_BYTES};
 pub use nearest::nearest;
 pub use reference::References;

@@ -6,16 +6,56 @@ use std::collections::{BTreeSet, HashMap};
 use super::compose::Row;
 use super::error::RowError;
 use crate::plugin::PluginDef;
-use crate::{Catalog, Scope, ServiceKey};
+use crate::{Catalog, Places, Reload, Scope, ServiceKey};
 
-/// Indices of the enabled rows in mount order: providers first, ties in row order.
-pub(super) fn mount_order(
+/// Indices of the rows that stay for the life of the process, and of those that reload.
+pub(super) fn split(rows: &[Row], catalog: &Catalog) -> (Vec<usize>, Vec<usize>) {
+    let stays = |at: &usize| {
+        catalog.get(&rows[*at].plugin).is_some_and(|def| def.reload() == Reload::Restart)
+    };
+    (0..rows.len()).partition(stays)
+}
+
+/// Refuses enabled rows of plugins that may not stand here.
+pub(super) fn check_places(
     rows: &[Row],
     catalog: &Catalog,
-    root: &Scope,
+    here: Places,
+) -> Result<(), Vec<RowError>> {
+    let mut errors = Vec::new();
+    for row in rows.iter().filter(|row| !row.disabled) {
+        let places = catalog.get(&row.plugin).map(|def| def.places);
+        let problem = match (here, places) {
+            (Places::Nested, Some(Places::Global)) => format!(
+                "plugin `{}` serves the whole process and cannot be set for some agents only; put \
+                 the row into the settings",
+                row.plugin
+            ),
+            (Places::Global, Some(Places::Nested)) => format!(
+                "plugin `{}` narrows what some agents get and has no meaning for the whole \
+                 process; put the row into an agent preset",
+                row.plugin
+            ),
+            _ => continue,
+        };
+        let mut error = row.error(problem);
+        error.line = row.plugin_line;
+        error.field = Some("plugin".to_owned());
+        errors.push(error);
+    }
+    if errors.is_empty() { Ok(()) } else { Err(errors) }
+}
+
+/// Those of the rows `of` that are enabled, in mount order below the scope `around`: providers
+/// first, ties in row order.
+pub(super) fn mount_order(
+    rows: &[Row],
+    of: &[usize],
+    catalog: &Catalog,
+    around: &Scope,
 ) -> Result<Vec<usize>, Vec<RowError>> {
     let mut errors = Vec::new();
-    let enabled = enabled_rows(rows, catalog, &mut errors);
+    let enabled = enabled_rows(rows, of, catalog, &mut errors);
     let providers = providers(rows, &enabled, &mut errors);
     let mut waits: HashMap<usize, BTreeSet<usize>> = HashMap::new();
     for (at, def) in &enabled {
@@ -23,7 +63,7 @@ pub(super) fn mount_order(
         for key in (def.needs)() {
             match providers.get(&key.type_id()) {
                 Some(provider) => drop(on.insert(*provider)),
-                None if root.holds(key.type_id()) => {}
+                None if around.sees(key.type_id()) => {}
                 None => errors.push(missing(&rows[*at], key, rows, catalog)),
             }
         }
@@ -37,11 +77,12 @@ pub(super) fn mount_order(
 
 fn enabled_rows<'c>(
     rows: &[Row],
+    of: &[usize],
     catalog: &'c Catalog,
     errors: &mut Vec<RowError>,
 ) -> Vec<(usize, &'c PluginDef)> {
     let mut enabled = Vec::new();
-    for (at, row) in rows.iter().enumerate().filter(|(_, row)| !row.disabled) {
+    for (at, row) in of.iter().map(|at| (*at, &rows[*at])).filter(|(_, row)| !row.disabled) {
         match catalog.get(&row.plugin) {
             Some(def) => enabled.push((at, def)),
             // Only when composed with another catalog.
@@ -75,9 +116,27 @@ fn providers(
 fn missing(row: &Row, key: ServiceKey, rows: &[Row], catalog: &Catalog) -> RowError {
     let provides = |def: &PluginDef| (def.provides)().contains(&key);
     let could = rows.iter().filter(|row| catalog.get(&row.plugin).is_some_and(provides));
+    // Enabled, and yet not there: it is among the rows that stay or those that reload.
+    let elsewhere = could.clone().find(|row| !row.disabled);
     let could: Vec<String> = could.map(|row| format!("`{}`", row.id)).collect();
     let plugins = catalog.iter().filter(|def| provides(def));
     let plugins: Vec<String> = plugins.map(|def| format!("`{}`", def.name())).collect();
+    if let Some(provider) = elsewhere {
+        let problem = match catalog.get(&provider.plugin).map(PluginDef::reload) {
+            Some(Reload::Restart) => format!(
+                "needs service `{}` of row `{}`, which is there when Reins starts again",
+                key.name(),
+                provider.id
+            ),
+            _ => format!(
+                "stays for the life of the process, and cannot need service `{}` of row `{}`, \
+                 which reloads",
+                key.name(),
+                provider.id
+            ),
+        };
+        return row.error(problem);
+    }
     let hint = match (&could[..], &plugins[..]) {
         ([], []) => "no plugin of this build provides it".to_owned(),
         ([], plugins) => format!("insert a row of plugin {}", plugins.join(" or ")),

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 
-use super::tables::Place;
-use super::{Registration, Scope};
+use super::tables::{Place, Slot};
+use super::{Notice, Registration, Scope};
 use crate::Origin;
 
 /// An event that layers may answer, change or pass on. It is owned by whoever handles it.
@@ -21,8 +21,15 @@ pub trait Chain: Sized + Send + 'static {
 /// that drops it short-circuits.
 pub struct Next<C: Chain> {
     layers: Arc<[LayerFn<C>]>,
+    /// Somebody wants to know of each layer that runs.
+    watched: Option<Arc<Watched>>,
     at: usize,
     end: EndFn<C>,
+}
+
+struct Watched {
+    scope: Scope,
+    layers: Vec<LayerInfo>,
 }
 
 type LayerFn<C> = Arc<dyn Fn(C, Next<C>) -> Outcome<C> + Send + Sync>;
@@ -34,6 +41,11 @@ impl<C: Chain> Next<C> {
     pub fn run(mut self, event: C) -> BoxFuture<'static, C::Out> {
         match self.layers.get(self.at).cloned() {
             Some(layer) => {
+                if let Some(watched) = &self.watched
+                    && let Some(info) = watched.layers.get(self.at)
+                {
+                    watched.scope.notify(&LayerRan { chain: C::NAME, layer: info.clone() });
+                }
                 self.at += 1;
                 layer(event, self)
             }
@@ -53,6 +65,20 @@ pub struct LayerInfo {
     pub scope: Arc<str>,
 }
 
+/// A layer of a chain begins to run. Raised only while somebody observes it, in the scope from
+/// which the chain runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LayerRan {
+    /// The chain's name.
+    pub chain: &'static str,
+    /// The layer.
+    pub layer: LayerInfo,
+}
+
+impl Notice for LayerRan {
+    const NAME: &'static str = "layer-ran";
+}
+
 impl Scope {
     /// Wraps every run of the chain from this scope or below it. Outer scopes wrap inner ones;
     /// within a scope smaller `order` wraps larger, then row order decides.
@@ -63,7 +89,7 @@ impl Scope {
         origin: &Origin,
     ) -> Registration {
         let layer: LayerFn<C> = Arc::new(layer);
-        self.insert_listed(Place::Layer(TypeId::of::<C>()), order, origin, Arc::new(layer))
+        self.insert_listed(Place::Layer(TypeId::of::<C>()), C::NAME, order, origin, Arc::new(layer))
     }
 
     /// Runs `event` through the layers visible now, then `end`. Layers that come or go later do
@@ -75,12 +101,17 @@ impl Scope {
         end: impl FnOnce(C) -> BoxFuture<'static, C::Out> + Send + 'static,
     ) -> BoxFuture<'static, C::Out> {
         let mut layers: Vec<LayerFn<C>> = Vec::new();
+        let mut infos = self.is_observed::<LayerRan>().then(Vec::new);
         for scope in self.inward() {
             let slots = scope.read().layers(TypeId::of::<C>()).unwrap_or_default();
             let held = slots.iter().filter_map(|slot| slot.value.downcast_ref::<LayerFn<C>>());
             layers.extend(held.cloned());
+            if let Some(infos) = &mut infos {
+                infos.extend(slots.iter().map(|slot| scope.info_of(slot)));
+            }
         }
-        let next = Next { layers: layers.into(), at: 0, end: Box::new(end) };
+        let watched = infos.map(|layers| Arc::new(Watched { scope: self.clone(), layers }));
+        let next = Next { layers: layers.into(), watched, at: 0, end: Box::new(end) };
         Box::pin(async move { next.run(event).await })
     }
 
@@ -89,12 +120,13 @@ impl Scope {
         let mut infos = Vec::new();
         for scope in self.inward() {
             let slots = scope.read().layers(TypeId::of::<C>()).unwrap_or_default();
-            infos.extend(slots.iter().map(|slot| LayerInfo {
-                origin: slot.origin.clone(),
-                order: slot.order,
-                scope: scope.inner.name.clone(),
-            }));
+            infos.extend(slots.iter().map(|slot| scope.info_of(slot)));
         }
         infos
+    }
+
+    fn info_of(&self, slot: &Slot) -> LayerInfo {
+        let (origin, scope) = (slot.origin.clone(), self.inner.name.clone());
+        LayerInfo { origin, order: slot.order, scope }
     }
 }

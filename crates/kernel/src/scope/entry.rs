@@ -47,11 +47,13 @@ impl Scope {
     ) -> Result<Registration, Conflict> {
         let name: Arc<str> = name.into();
         let place = Place::Entry(TypeId::of::<E>(), name.clone());
-        self.insert(place, 0, origin, Arc::new(entry)).map_err(|first| Conflict {
-            what: short_type_name::<E>(),
-            name,
-            first: Box::new(first),
-            second: Box::new(origin.clone()),
+        self.insert(place, short_type_name::<E>(), 0, origin, Arc::new(entry)).map_err(|first| {
+            Conflict {
+                what: short_type_name::<E>(),
+                name,
+                first: Box::new(first),
+                second: Box::new(origin.clone()),
+            }
         })
     }
 
@@ -87,10 +89,29 @@ impl Scope {
     pub fn restrict<E: ?Sized + Send + Sync + 'static>(
         &self,
         admits: impl Fn(&str) -> bool + Send + Sync + 'static,
+        origin: &Origin,
     ) -> Registration {
         let filter: Filter = Box::new(admits);
         let place = Place::Restriction(TypeId::of::<E>());
-        self.insert_listed(place, 0, &Origin::runtime("restriction"), Arc::new(filter))
+        self.insert_listed(place, short_type_name::<E>(), 0, origin, Arc::new(filter))
+    }
+
+    /// Who hides an entry of this type and name that some scope around holds; `None` when it is
+    /// visible, or nowhere.
+    pub fn hidden_by<E: ?Sized + Send + Sync + 'static>(&self, name: &str) -> Option<Origin> {
+        let mut by = None;
+        for scope in self.outward() {
+            let tables = scope.read();
+            if tables.entries(TypeId::of::<E>()).is_some_and(|named| named.contains_key(name)) {
+                return by;
+            }
+            drop(tables);
+            let filters = scope.filters::<E>();
+            by = by.or_else(|| {
+                filters.iter().find(|slot| !admits(slot, name)).map(|slot| slot.origin.clone())
+            });
+        }
+        None
     }
 
     fn own_entries<E: ?Sized + Send + Sync + 'static>(&self) -> Vec<(Arc<str>, Entry<E>)> {

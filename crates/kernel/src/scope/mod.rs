@@ -1,6 +1,7 @@
 //! Scopes: where contributions live, who sees them, how long they stay.
 
 mod chain;
+mod contents;
 mod entry;
 mod notice;
 mod registration;
@@ -11,7 +12,8 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
-pub use chain::{Chain, LayerInfo, Next};
+pub use chain::{Chain, LayerInfo, LayerRan, Next};
+pub use contents::{Contribution, ContributionKind};
 pub use entry::Entry;
 pub(crate) use notice::panic_text;
 pub use notice::{Contained, ContainedWhere, Notice};
@@ -56,6 +58,11 @@ impl Scope {
     /// A new scope without a parent.
     pub fn root() -> Self {
         Self::new("global", None)
+    }
+
+    /// The scope of what lives as long as the process.
+    pub(crate) fn process() -> Self {
+        Self::new("process", None)
     }
 
     /// A scope below this one. It sees everything of this one; this one sees nothing of it.
@@ -116,6 +123,7 @@ impl Scope {
     fn insert(
         &self,
         place: Place,
+        label: &'static str,
         order: i32,
         origin: &Origin,
         value: Erased,
@@ -123,7 +131,7 @@ impl Scope {
         let id = self.inner.next_id.fetch_add(1, Ordering::Relaxed);
         // Declared before the guard: a refused value, too, is dropped outside the lock.
         let held = value.clone();
-        let slot = Slot { id, order, origin: origin.clone(), value };
+        let slot = Slot { id, label, order, origin: origin.clone(), value };
         let mut tables = self.inner.tables.write().unwrap_or_else(PoisonError::into_inner);
         let outdated = tables.insert(&place, slot)?;
         self.inner.version.fetch_add(1, Ordering::AcqRel);

@@ -50,7 +50,13 @@ impl Scope {
         origin: &Origin,
     ) -> Registration {
         let observer: Observer<N> = Box::new(observer);
-        self.insert_listed(Place::Observer(TypeId::of::<N>()), 0, origin, Arc::new(observer))
+        let place = Place::Observer(TypeId::of::<N>());
+        self.insert_listed(place, N::NAME, 0, origin, Arc::new(observer))
+    }
+
+    /// Whether anybody observes this notice here or around.
+    pub(super) fn is_observed<N: Notice>(&self) -> bool {
+        self.outward().any(|scope| scope.read().observers(TypeId::of::<N>()).is_some())
     }
 
     /// Tells the observers of the outermost scope first, then inwards to this one; within a
@@ -87,11 +93,12 @@ impl Scope {
     pub(super) fn insert_listed(
         &self,
         place: Place,
+        label: &'static str,
         order: i32,
         origin: &Origin,
         value: super::Erased,
     ) -> Registration {
-        match self.insert(place, order, origin, value) {
+        match self.insert(place, label, order, origin, value) {
             Ok(registration) => registration,
             Err(held) => unreachable!("lists take any number of contributions, {held}"),
         }

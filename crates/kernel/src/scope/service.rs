@@ -28,11 +28,13 @@ impl Scope {
         origin: &Origin,
     ) -> Result<Registration, Conflict> {
         let place = Place::Service(TypeId::of::<S>());
-        self.insert(place, 0, origin, Arc::new(service)).map_err(|first| Conflict {
-            what: "service",
-            name: short_type_name::<S>().into(),
-            first: Box::new(first),
-            second: Box::new(origin.clone()),
+        self.insert(place, short_type_name::<S>(), 0, origin, Arc::new(service)).map_err(|first| {
+            Conflict {
+                what: "service",
+                name: short_type_name::<S>().into(),
+                first: Box::new(first),
+                second: Box::new(origin.clone()),
+            }
         })
     }
 
@@ -43,6 +45,11 @@ impl Scope {
             let slot = tables.service(TypeId::of::<S>())?;
             slot.value.downcast_ref::<Arc<S>>().cloned()
         })
+    }
+
+    /// Whether this scope or one around it holds a service of the type.
+    pub(crate) fn sees(&self, service: TypeId) -> bool {
+        self.outward().any(|scope| scope.holds(service))
     }
 
     /// Whether this very scope holds a service of the type.

@@ -15,6 +15,8 @@ pub(super) type List = Arc<Vec<Slot>>;
 #[derive(Clone)]
 pub(super) struct Slot {
     pub(super) id: u64,
+    /// Name of the type of service, entry, notice or chain, for people.
+    pub(super) label: &'static str,
     pub(super) order: i32,
     pub(super) origin: Origin,
     pub(super) value: Erased,
@@ -58,6 +60,27 @@ impl Tables {
 
     pub(super) fn restrictions(&self, key: TypeId) -> Option<List> {
         self.restrictions.get(&key).cloned()
+    }
+
+    pub(super) fn services(&self) -> impl Iterator<Item = &Slot> {
+        self.services.values()
+    }
+
+    /// Every entry with its name.
+    pub(super) fn all_entries(&self) -> impl Iterator<Item = (&Arc<str>, &Slot)> {
+        self.entries.values().flatten()
+    }
+
+    pub(super) fn all_observers(&self) -> impl Iterator<Item = &Slot> {
+        self.observers.values().flat_map(|list| list.iter())
+    }
+
+    pub(super) fn all_layers(&self) -> impl Iterator<Item = &Slot> {
+        self.layers.values().flat_map(|list| list.iter())
+    }
+
+    pub(super) fn all_restrictions(&self) -> impl Iterator<Item = &Slot> {
+        self.restrictions.values().flat_map(|list| list.iter())
     }
 
     pub(super) fn len(&self) -> usize {

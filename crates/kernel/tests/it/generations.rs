@@ -66,7 +66,7 @@ async fn a_wanted_service_may_be_absent() {
 #[tokio::test]
 async fn dropping_a_generation_withdraws_everything() {
     let generation = build(&[("ground", "ground", ""), ("house", "house", "")]).await.unwrap();
-    let scope = generation.scope.clone();
+    let scope = generation.scope.parent().unwrap().clone();
     assert_eq!(scope.contributions(), 4);
     drop(generation);
     assert_eq!(scope.contributions(), 0);
@@ -157,7 +157,7 @@ async fn what_rows_together_get_wrong() {
 async fn a_panic_while_stopping_stops_nothing_else() {
     let rows = [("ground", "ground", ""), ("house", "house", "config = { fail = \"stop-panic\" }")];
     let generation = build(&rows).await.unwrap();
-    let scope = generation.scope.clone();
+    let scope = generation.scope.parent().unwrap().clone();
     let seen = Arc::new(AtomicUsize::new(0));
     let counter = seen.clone();
     let origin = Origin::runtime("test");

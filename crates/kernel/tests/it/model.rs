@@ -106,7 +106,7 @@ impl Pair {
                     let bit = NAMES.iter().position(|known| *known == name).unwrap();
                     mask & (1 << bit) != 0
                 };
-                (at, Some(self.real[at].restrict::<u32>(admits)))
+                (at, Some(self.real[at].restrict::<u32>(admits, &Origin::runtime("test"))))
             }
         };
         self.held.extend(added.map(|registration| (registration, at, stamp)));

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 pub(crate) fn layer(name: &str, file: Option<&str>, text: &str) -> Layer {
-    Layer { name: name.into(), file: file.map(Into::into), text: text.into() }
+    Layer { name: name.into(), file: file.map(Into::into), head: &[], text: text.into() }
 }
 
 /// References of a fixed environment.

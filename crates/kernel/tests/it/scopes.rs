@@ -55,9 +55,11 @@ fn restrictions_intersect_and_spare_what_is_own() {
     let grandchild = child.child("grandchild");
     let add = |scope: &Scope, name| scope.add(name, Arc::new(0_u32), &origin()).unwrap();
     let _kept = [add(&root, "a"), add(&root, "b"), add(&root, "c"), add(&child, "d")];
-    let child_only = child.restrict::<u32>(|name| name != "a" && name != "d");
+    let child_only =
+        child.restrict::<u32>(|name| name != "a" && name != "d", &Origin::runtime("test"));
     assert_eq!(names(&child), ["b=0", "c=0", "d=0"]);
-    let both = grandchild.restrict::<u32>(|name| name == "a" || name == "b");
+    let both =
+        grandchild.restrict::<u32>(|name| name == "a" || name == "b", &Origin::runtime("test"));
     assert_eq!(names(&grandchild), ["b=0"]);
     assert!(grandchild.entry::<u32>("a").is_none());
     drop(child_only);
@@ -66,7 +68,7 @@ fn restrictions_intersect_and_spare_what_is_own() {
     assert_eq!(names(&grandchild), ["a=0", "b=0", "c=0", "d=0"]);
     // Other types are not touched.
     let _text = root.add::<str>("a", Arc::from("text"), &origin()).unwrap();
-    let _none = child.restrict::<u32>(|_| false);
+    let _none = child.restrict::<u32>(|_| false, &Origin::runtime("test"));
     assert!(child.entry::<str>("a").is_some());
 }
 

@@ -48,7 +48,7 @@ async fn build(rows: &[(&str, &str)]) -> Result<Generation, String> {
             "[[insert]]\nid = \"{id}\"\nplugin = \"provider-chat\"\nconfig = {{ {config} }}\n"
         ));
     }
-    let layers = [Layer { name: "base".to_owned(), file: None, text }];
+    let layers = [Layer { name: "base".to_owned(), file: None, head: &[], text }];
     let catalog = Catalog::new(&[PLUGINS[0], PluginDef::of::<World>()]).unwrap();
     let references = References { env: &|_| None, home: Path::new("/home/x") };
     let words = |errors: Vec<reins_kernel::RowError>| {

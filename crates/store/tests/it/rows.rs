@@ -8,7 +8,7 @@ use crate::setup::{header, id};
 async fn mounted(home: &std::path::Path, config: &str) -> Result<reins_kernel::Generation, String> {
     let catalog = Catalog::new(&[PLUGIN]).unwrap();
     let text = format!("[[insert]]\nid = \"store\"\nplugin = \"store-jsonl\"\nconfig = {config}\n");
-    let layer = Layer { name: "base".to_owned(), file: None, text };
+    let layer = Layer { name: "base".to_owned(), file: None, head: &[], text };
     let references = References { env: &|_| None, home };
     let say = |errors: Vec<reins_kernel::RowError>| errors[0].to_string();
     let composition = compose(&[layer], &catalog, &references).map_err(say)?;

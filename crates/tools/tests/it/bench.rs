@@ -61,7 +61,7 @@ pub(crate) async fn build(config: &[(&str, &str)]) -> Result<Generation, String>
             text.push_str(&format!("[insert.config]\n{lines}\n"));
         }
     }
-    let layer = Layer { name: "test".into(), file: None, text };
+    let layer = Layer { name: "test".into(), file: None, head: &[], text };
     let references = References { env: &|_| None, home: Path::new("/") };
     let told = |errors: Vec<RowError>| {
         errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")

@@ -47,7 +47,7 @@ impl Shell {
         let text = "[[insert]]\nid = \"world\"\nplugin = \"test-world\"\n\
                     [[insert]]\nid = \"bash\"\nplugin = \"tool-bash\"\n\
                     [insert.config]\ngrace_ms = 300\n";
-        let layer = Layer { name: "test".into(), file: None, text: text.into() };
+        let layer = Layer { name: "test".into(), file: None, head: &[], text: text.into() };
         let references = References { env: &|_| None, home: Path::new("/") };
         let composition = compose(&[layer], &catalog, &references).unwrap();
         let dir = tempfile::tempdir().unwrap();

@@ -36,7 +36,7 @@ fn catalog() -> Catalog {
 }
 
 fn composed(text: &str) -> Result<reins_kernel::Composition, Vec<reins_kernel::RowError>> {
-    let layer = Layer { name: "test".into(), file: None, text: text.into() };
+    let layer = Layer { name: "test".into(), file: None, head: &[], text: text.into() };
     let references = References { env: &|_| None, home: Path::new("/h") };
     compose(&[layer], &catalog(), &references)
 }
