@@ -3,13 +3,16 @@
 use reins_schema::{CallId, Draft};
 use serde::{Deserialize, Serialize};
 
+use crate::commands::CommandRun;
+
 pub use reins_session::EventType;
 
 /// The event types of this crate.
-pub const EVENT_TYPES: [(&str, EventType); 4] = [
+pub const EVENT_TYPES: [(&str, EventType); 5] = [
     (ApprovalAsked::TYPE, EventType { version: 1, ignorable: true }),
     (ApprovalDecided::TYPE, EventType { version: 1, ignorable: true }),
     (SandboxMode::TYPE, EventType { version: 1, ignorable: false }),
+    (CommandRun::TYPE, EventType { version: 1, ignorable: true }),
     (COMPOSITION_CHANGED, EventType { version: 1, ignorable: true }),
 ];
 

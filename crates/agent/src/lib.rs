@@ -3,6 +3,7 @@
 mod approvals;
 mod attempt;
 mod chains;
+mod commands;
 mod contain;
 mod content;
 mod driver;
@@ -20,6 +21,10 @@ mod tool;
 pub use chains::{
     Approval, ApprovalRequest, Execute, Guard, LimitQuestion, Permission, PostExecute, PreExecute,
     PreStep, RequestConfig, RequestError, TurnStopping,
+};
+pub use commands::{
+    Arguments, Command, CommandCaller, CommandError, CommandInfo, CommandList, CommandRun,
+    CommandSource, OpenQuote, find_command, list_commands,
 };
 pub use erase::erase;
 pub use events::{ApprovalAsked, ApprovalDecided, EVENT_TYPES, EventType, SandboxMode, draft};
