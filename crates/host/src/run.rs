@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use reins_agent::{Agent, ApprovalDecided};
 use reins_schema::{
-    CallId, CancelCause, Event, Failure, FailureCode, Message, MessageId, Payload, SpliceOutcome,
-    TurnEndReason, Usage,
+    CallId, CancelCause, Draft, Event, Failure, FailureCode, Message, MessageId, Payload,
+    SpliceOutcome, TurnEndReason, Usage,
 };
 use reins_session::{Refusal, Status};
 use reins_world::CancelToken;
@@ -15,6 +15,8 @@ use uuid::Uuid;
 pub struct RunOrder<'a> {
     /// The prompt.
     pub prompt: String,
+    /// Says what made the prompt; committed before it. An event of a registered type.
+    pub before: Option<Draft>,
     /// Fires when the user wants it to stop.
     pub cancel: CancelToken,
     /// Sees every committed event from the run's start on, in order.
@@ -76,7 +78,15 @@ pub async fn run(agent: &Agent, order: RunOrder<'_>) -> RunOutcome {
         let cause = CancelCause::User;
         return progress.outcome(RunEnd::Turn(TurnEndReason::Aborted { cause }));
     }
-    if let Err(Refusal(reason)) = agent.followup(Message::user(id, order.prompt)).await {
+    let before = match order.before {
+        Some(draft) => agent.commit(draft).await.map(drop),
+        None => Ok(()),
+    };
+    let accepted = match before {
+        Ok(()) => agent.followup(Message::user(id, order.prompt)).await,
+        Err(refusal) => Err(refusal),
+    };
+    if let Err(Refusal(reason)) = accepted {
         let end = agent.dead().map_or(RunEnd::Refused(reason), RunEnd::StoreFailed);
         return progress.outcome(end);
     }

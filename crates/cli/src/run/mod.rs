@@ -110,7 +110,8 @@ impl Opened {
             }
             show.see(event);
         };
-        let order = RunOrder { prompt, cancel: signals.cancel.clone(), watch: &mut watch };
+        let cancel = signals.cancel.clone();
+        let order = RunOrder { prompt, before: None, cancel, watch: &mut watch };
         let outcome = ticker.alongside(reins_host::run(&agent, order)).await;
         show.finish();
         agent.close().await;

@@ -124,7 +124,8 @@ impl Rig {
     pub(crate) async fn run_until(&self, prompt: &str, cancel: CancelToken) -> RunOutcome {
         let events = &self.events;
         let mut watch = |event: &Event| events.lock().unwrap().push(event.clone());
-        let order = RunOrder { prompt: prompt.to_owned(), cancel, watch: &mut watch };
+        let prompt = prompt.to_owned();
+        let order = RunOrder { prompt, before: None, cancel, watch: &mut watch };
         run(&self.agent, order).await
     }
 
