@@ -53,6 +53,13 @@ pub enum Input {
         /// The event.
         draft: Draft,
     },
+    /// The core's limits from here on; taken at any time, also before `Opened`. A turn whose first
+    /// step is still being assembled takes steps, tool calls and time anew, whatever it was granted
+    /// on top: its clock starts again from now, and a question about its time is abandoned. A turn
+    /// that has gone on keeps its own until it ends. Pool and inbox hold at once: bodies that run
+    /// may exceed a smaller pool until they end, but none starts before there is room; a smaller
+    /// inbox drops nothing and refuses what is new.
+    UseLimits(Limits),
     /// Answers [`Effect::Assemble`].
     Assembled {
         /// The wait.
@@ -485,7 +492,8 @@ pub enum Status {
     Dead,
 }
 
-/// Limits of one turn and of the scheduler. `None` = no limit.
+/// Limits of one turn and of the scheduler. `None` = no limit. [`Input::UseLimits`] says from when
+/// new ones hold.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// Steps of a turn.

@@ -31,12 +31,14 @@ pub enum Sabotage {
     PoolOverrun,
     /// An empty answer becomes a message.
     EmptyAnswer,
+    /// New limits reach a turn that has gone on.
+    LimitsMidTurn,
 }
 
 #[cfg(feature = "sabotage")]
 impl Sabotage {
     /// Every switch.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::DoubleConsume,
         Self::ResultOutOfOrder,
         Self::SkipToolBarrier,
@@ -49,5 +51,6 @@ impl Sabotage {
         Self::LoseWake,
         Self::PoolOverrun,
         Self::EmptyAnswer,
+        Self::LimitsMidTurn,
     ];
 }

@@ -39,11 +39,14 @@ impl Core {
     }
 
     fn has_room(&self) -> Result<(), Refusal> {
-        if self.fold.inbox().len() < self.limits.inbox {
+        let (waiting, limit) = (self.fold.inbox().len(), self.limits.inbox);
+        if waiting < limit {
             return Ok(());
         }
-        let limit = self.limits.inbox;
-        Err(Refusal(format!("{limit} messages wait already; remove some or wait for the agent")))
+        Err(Refusal(format!(
+            "{waiting} messages wait already and the limit is {limit}; remove some or wait for the \
+             agent"
+        )))
     }
 
     pub(super) fn edit(&mut self, edit: QueueEdit) {

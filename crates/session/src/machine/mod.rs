@@ -35,7 +35,8 @@ pub struct Core {
     dead: Option<String>,
     next_op: Op,
     now: Time,
-    out: Vec<Effect>,
+    /// What the input has led to so far.
+    pub(crate) out: Vec<Effect>,
     #[cfg(feature = "sabotage")]
     sabotage: Option<Sabotage>,
 }
@@ -160,6 +161,7 @@ impl Core {
             Input::Send { message, target, wake } => self.send(message, target, wake),
             Input::EditQueue(edit) => self.edit(edit),
             Input::Commit { ticket, draft } => self.commit(ticket, draft),
+            Input::UseLimits(limits) => self.use_limits(limits),
             _ if !self.opened || self.status == Status::Dead => {}
             input => self.advance(input),
         }
@@ -189,7 +191,7 @@ impl Core {
             Input::Woke { op } => self.woke(op),
             Input::StoreFailed { message } => self.die(&message),
             Input::Opened { .. } | Input::Send { .. } => {}
-            Input::EditQueue(_) | Input::Commit { .. } => {}
+            Input::EditQueue(_) | Input::Commit { .. } | Input::UseLimits(_) => {}
         }
     }
 

@@ -53,7 +53,7 @@ impl Core {
         self.begin_step();
     }
 
-    fn steps(&self) -> u64 {
+    pub(super) fn steps(&self) -> u64 {
         self.fold.open_turn().map_or(0, |turn| turn.steps())
     }
 

@@ -50,7 +50,7 @@ impl World {
                 let result = if failed { Err("no space".to_owned()) } else { Ok(()) };
                 Input::Flushed { op, result }
             }
-            Wait::Assemble => self.assembled(op, calm),
+            Wait::Assemble { .. } => self.assembled(op, calm),
             Wait::PreStep { claimed, facts } => {
                 let decision = self.pre_step(claimed, facts, calm);
                 Input::PreStepDecided { op, decision }
@@ -95,11 +95,8 @@ impl World {
                 let more = self.rng.below(4) as u64;
                 let stop = calm || self.rng.chance(50);
                 let answer = if stop { LimitAnswer::Stop } else { LimitAnswer::Extend(more) };
-                match name.as_str() {
-                    _ if stop => {}
-                    "steps" => self.shadow.allowed.steps_more += more,
-                    "tool-calls" => self.shadow.allowed.calls_more += more,
-                    _ => {}
+                if !stop {
+                    self.shadow.allowed.extend(&name, more);
                 }
                 Input::LimitAnswered { op, answer }
             }

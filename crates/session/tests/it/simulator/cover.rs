@@ -36,7 +36,12 @@ impl Cover {
     /// What no schedule reached.
     pub(crate) fn missing(&self) -> Vec<String> {
         let crash_points = EVENTS.iter().map(|kind| format!("crash after {kind}"));
-        let names = INPUTS.iter().chain(&EFFECTS).chain(&ENDS).map(|name| (*name).to_owned());
+        let names = INPUTS
+            .iter()
+            .chain(&EFFECTS)
+            .chain(&ENDS)
+            .chain(&LIMITS)
+            .map(|name| (*name).to_owned());
         names.chain(crash_points).filter(|name| !self.reached.contains_key(name)).collect()
     }
 
@@ -46,12 +51,13 @@ impl Cover {
     }
 }
 
-pub(crate) const INPUTS: [&str; 20] = [
+pub(crate) const INPUTS: [&str; 21] = [
     "in Opened",
     "in Send",
     "in EditQueue",
     "in Cancel",
     "in Commit",
+    "in UseLimits",
     "in Assembled",
     "in PreStepDecided",
     "in ConfigDecided",
@@ -76,6 +82,7 @@ pub(crate) fn input_name(input: &Input) -> &'static str {
         Input::EditQueue(_) => "in EditQueue",
         Input::Cancel { .. } => "in Cancel",
         Input::Commit { .. } => "in Commit",
+        Input::UseLimits(_) => "in UseLimits",
         Input::Assembled { .. } => "in Assembled",
         Input::PreStepDecided { .. } => "in PreStepDecided",
         Input::ConfigDecided { .. } => "in ConfigDecided",
@@ -150,6 +157,17 @@ pub(crate) const ENDS: [&str; 7] = [
     "end error",
     "end interrupted",
     "end limit",
+];
+
+/// When new limits come, and what they meet.
+pub(crate) const LIMITS: [&str; 7] = [
+    "limits anew",
+    "limits anew while time is asked about",
+    "limits kept by an open turn",
+    "limits when idle",
+    "limits below the inbox",
+    "limits below the running bodies",
+    "limits below what waits at a barrier",
 ];
 
 /// Every event type that may be the last one before a crash.

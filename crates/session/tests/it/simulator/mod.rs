@@ -2,6 +2,7 @@
 
 mod answers;
 mod cover;
+mod limits;
 mod moves;
 mod rng;
 mod sabotage;

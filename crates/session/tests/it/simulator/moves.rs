@@ -29,6 +29,9 @@ impl World {
             170..=194 => self.stale_some(),
             195..=209 => self.crash(),
             210..=211 => self.step(Input::StoreFailed { message: "disk gone".to_owned() }),
+            212..=241 => self.limit_some(),
+            // A pool that is full for a moment meets new sizes often enough.
+            242..=391 if self.in_flight() > 1 => self.limit_some(),
             _ if self.core.status() == Status::Idle => self.send_some(),
             _ => self.answer_one(false),
         }
@@ -239,7 +242,7 @@ fn title() -> Draft {
 fn kind_of(wait: &Wait) -> usize {
     match wait {
         Wait::Flush { .. } => 0,
-        Wait::Assemble => 1,
+        Wait::Assemble { .. } => 1,
         Wait::PreStep { .. } => 2,
         Wait::Config => 3,
         Wait::Render => 4,

@@ -4,6 +4,8 @@ use std::collections::{HashMap, HashSet};
 
 use reins_schema::{CancelCause, Event, MessageId, Payload, Purpose, SpliceOutcome, TurnEndReason};
 
+use super::limits::Allowed;
+
 /// Turn, step and call.
 pub(crate) type Key = (u64, u64, String);
 
@@ -44,14 +46,6 @@ pub(crate) struct Shadow {
     pub(crate) allowed: Allowed,
 }
 
-/// What the limits of the open turn allow, with what was granted on top.
-#[derive(Default)]
-pub(crate) struct Allowed {
-    pub(crate) steps_more: u64,
-    pub(crate) calls_more: u64,
-    pub(crate) calls: HashSet<Key>,
-}
-
 impl Shadow {
     pub(crate) fn see(
         &mut self,
@@ -65,7 +59,6 @@ impl Shadow {
                 self.cancel = None;
                 self.limit_stop = false;
                 self.latched.clear();
-                self.allowed = Allowed::default();
             }
             Payload::TurnEnd(p) => {
                 self.turn_open = false;

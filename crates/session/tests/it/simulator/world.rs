@@ -10,6 +10,7 @@ use reins_session::{
 };
 
 use super::cover::{Cover, effect_name, input_name};
+use super::limits::{Allowed, some_limits};
 use super::rng::Rng;
 use super::shadow::{Cause, Key, Shadow};
 use crate::made;
@@ -19,7 +20,7 @@ use crate::rules::strict_chat;
 #[derive(Clone)]
 pub(crate) enum Wait {
     Flush { upto: usize },
-    Assemble,
+    Assemble { step: u64 },
     PreStep { claimed: Vec<Message>, facts: Option<Message> },
     Config,
     Render,
@@ -70,16 +71,7 @@ fn must(holds: bool, text: impl FnOnce() -> String) -> Checked {
 impl World {
     pub(crate) fn new(seed: u64, sabotage: Option<Sabotage>) -> Self {
         let mut rng = Rng::new(seed);
-        let some = |rng: &mut Rng, percent, from: u64, spread| {
-            rng.chance(percent).then(|| from + rng.below(spread) as u64)
-        };
-        let limits = Limits {
-            steps: some(&mut rng, 20, 1, 4),
-            tool_calls: some(&mut rng, 30, 1, 8),
-            time_ms: some(&mut rng, 20, 20, 500),
-            parallel_tools: 1 + rng.below(3),
-            inbox: 3 + rng.below(8),
-        };
+        let limits = some_limits(&mut rng);
         let trouble = [5, 20, 100][rng.below(3)];
         Self {
             rng,
@@ -260,7 +252,7 @@ impl World {
                 let upto = self.log.len();
                 self.wait(op, Wait::Flush { upto })
             }
-            Effect::Assemble { op, .. } => self.wait(op, Wait::Assemble),
+            Effect::Assemble { op, step, .. } => self.wait(op, Wait::Assemble { step }),
             Effect::AskPreStep { op, claimed, facts, .. } => {
                 self.wait(op, Wait::PreStep { claimed, facts })
             }
@@ -326,11 +318,7 @@ impl World {
     fn prepare(&mut self, op: Op, key: Key, alone: bool) -> Checked {
         let bodies = self.waits.values().any(|w| matches!(w, Wait::Body { .. }));
         must(!(alone && bodies), || "a call is alone beside a body".to_owned())?;
-        let allowed = &mut self.shadow.allowed;
-        allowed.calls.insert(key.clone());
-        let limit = self.limits.tool_calls.map(|limit| limit + allowed.calls_more);
-        let within = limit.is_none_or(|limit| allowed.calls.len() as u64 <= limit);
-        must(within, || format!("call {key:?} is past the limit"))?;
+        self.shadow.allowed.call(&key)?;
         self.wait(op, Wait::Prepare { key, alone })
     }
 
@@ -343,10 +331,11 @@ impl World {
         must(event.seq == expected, || format!("event {} follows {expected}", event.seq))?;
         let payload = Payload::read(&event.body).map_err(|e| e.to_string())?;
         self.shadow.see(&event, &payload, cause)?;
-        if let Payload::StepStart(start) = &payload {
-            let more = self.shadow.allowed.steps_more;
-            let within = self.limits.steps.is_none_or(|limit| start.step <= limit + more);
-            must(within, || format!("step {} is past the limit", start.step))?;
+        match &payload {
+            Payload::TurnStart(_) => self.shadow.allowed = Allowed::of(&self.limits),
+            Payload::StepStart(start) => self.shadow.allowed.step(start.step)?,
+            Payload::LimitReached(hit) => self.shadow.allowed.reached(&hit.name, hit.value)?,
+            _ => {}
         }
         if let Payload::TurnEnd(end) = &payload {
             self.cover.count(&format!("end {}", end.reason.word()));
@@ -373,7 +362,7 @@ impl World {
         Ok(())
     }
 
-    fn running(&self) -> Vec<Key> {
+    pub(crate) fn running(&self) -> Vec<Key> {
         let bodies = self.waits.values().filter_map(|wait| match wait {
             Wait::Body { key, .. } => Some(key.clone()),
             _ => None,

@@ -452,7 +452,7 @@ fn refused_input() {
         ",
         "
         0 agent/inbox/spliced next-turn +a
-        > refused: 1 messages wait already; remove some or wait for the agent
+        > refused: 1 messages wait already and the limit is 1; remove some or wait for the agent
         1 agent/inbox/spliced next-turn -a canceled
         > refused: message id `a` was used before
         > refused: message `c` is not taken: the message is empty

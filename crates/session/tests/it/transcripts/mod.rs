@@ -4,6 +4,7 @@
 mod answers;
 mod ends;
 mod input;
+mod limits;
 mod line;
 mod moments;
 mod scheduling;

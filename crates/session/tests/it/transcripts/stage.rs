@@ -104,6 +104,10 @@ impl Stage {
                 self.input(Input::Woke { op });
             }
             "limit" => self.limit(a, b),
+            "limits" => {
+                self.limits = super::read_limits(rest(line));
+                self.input(Input::UseLimits(self.limits));
+            }
             "prepare" => self.prepare(a),
             "done" => self.done(a, b),
             "cancel" => self.cancel(a, b),
