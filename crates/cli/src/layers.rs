@@ -22,23 +22,10 @@ pub(crate) fn layers(
     patches: &[PathBuf],
     added: Option<&str>,
 ) -> Result<Vec<Layer>, CliError> {
-    let mut layers = bundles(profile)?;
-    layers.extend(added.map(|text| Layer {
-        name: "added by this binary".to_owned(),
-        file: None,
-        head: &[],
-        text: text.to_owned(),
-    }));
-    let settings = home.join("settings.toml");
+    let mut layers = below_settings(profile, added)?;
+    let settings = settings_file(home);
     match open_settings(&settings).and_then(read_layer) {
-        Ok(text) => {
-            layers.push(Layer {
-                name: "home settings".to_owned(),
-                file: Some(settings),
-                head: &[],
-                text,
-            });
-        }
+        Ok(text) => layers.push(settings_layer(settings, text)),
         // The home itself may be missing or unusable; the store says so in its own words.
         Err(e)
             if matches!(
@@ -60,6 +47,28 @@ pub(crate) fn layers(
         layers.push(Layer { name, file: Some(patch.clone()), head: &[], text });
     }
     Ok(layers)
+}
+
+/// The layers that the user's settings change.
+pub(crate) fn below_settings(profile: &str, added: Option<&str>) -> Result<Vec<Layer>, CliError> {
+    let mut layers = bundles(profile)?;
+    layers.extend(added.map(|text| Layer {
+        name: "added by this binary".to_owned(),
+        file: None,
+        head: &[],
+        text: text.to_owned(),
+    }));
+    Ok(layers)
+}
+
+/// Where the user's settings are, or would be.
+pub(crate) fn settings_file(home: &Path) -> PathBuf {
+    home.join("settings.toml")
+}
+
+/// The user's settings as a layer.
+pub(crate) fn settings_layer(file: PathBuf, text: String) -> Layer {
+    Layer { name: "home settings".to_owned(), file: Some(file), head: &[], text }
 }
 
 fn bundles(profile: &str) -> Result<Vec<Layer>, CliError> {
