@@ -18,8 +18,8 @@ pub use plugin::{
     ServiceKey,
 };
 pub use rows::{
-    Composition, Generation, Layer, MAX_LAYER_BYTES, References, Root, Row, RowChange, RowError,
-    RowScope, RowWarning, compose, nearest,
+    Composition, FieldDoc, Generation, Layer, MAX_LAYER_BYTES, References, Root, Row, RowChange,
+    RowError, RowScope, RowWarning, compose, nearest,
 };
 pub use scope::{
     Chain, Conflict, Contained, ContainedWhere, Contribution, ContributionKind, Entry, LayerInfo,

@@ -8,12 +8,13 @@ use super::layer::join;
 use super::nearest::nearest;
 use super::reference::{References, expand};
 use super::schema::{Finding, Flaw, find_flaws};
+use super::withheld::Withheld;
 use crate::Catalog;
 use crate::plugin::{ConfigError, PluginDef};
 
 /// Shorter values from the environment are not hidden in messages: they are no secrets, and
 /// hiding them would garble the text.
-const SECRET_MIN_BYTES: usize = 4;
+pub(super) const SECRET_MIN_BYTES: usize = 4;
 
 /// Evaluates the row's references and checks it; what is wrong goes to `errors`.
 pub(super) fn check_row(
@@ -27,7 +28,7 @@ pub(super) fn check_row(
     let config = toml::Value::Table(row.config.clone());
     let mut value = expansion.value(&config, "");
     match catalog.get(&row.plugin) {
-        Some(plugin) => check_config(row, plugin, &mut value, &ready, errors),
+        Some(plugin) => check_config(row, plugin, &mut value, &mut ready, errors),
         None => errors.push(unknown_plugin(row, catalog)),
     }
     ready.value = value;
@@ -94,21 +95,23 @@ fn check_config(
     row: &Row,
     plugin: &PluginDef,
     value: &mut Value,
-    ready: &Ready,
+    ready: &mut Ready,
     errors: &mut Vec<RowError>,
 ) {
-    let mut flaws = find_flaws(&(plugin.schema)(), value);
+    let schema = (plugin.schema)();
+    ready.withheld = Withheld::of(&schema, &row.config, value);
+    let mut flaws = find_flaws(&schema, value);
     match (plugin.check)(value) {
         // The type is the judge: a schema may be stricter than what serde takes.
         Ok(()) => flaws.retain(|finding| matches!(finding.flaw, Flaw::UnknownKey { .. })),
         Err(error) if is_covered(&error, &flaws) => {}
         Err(error) => {
-            let problem = redact(error.message, &ready.secrets);
+            let problem = ready.redact(error.message, &error.field);
             errors.push(row.config_error(&error.field, problem));
         }
     }
     for finding in flaws {
-        let problem = redact(finding.problem(), &ready.secrets);
+        let problem = ready.redact(finding.problem(), &finding.path);
         let mut error = row.config_error(&finding.path, problem);
         error.suggestion = finding.suggestion;
         errors.push(error);
@@ -131,14 +134,22 @@ fn is_parent(parent: &str, path: &str) -> bool {
     path.rfind('.').map_or("", |at| &path[..at]) == parent
 }
 
-/// Replaces values from the environment with the references that named them.
-pub(super) fn redact(mut message: String, secrets: &[(String, String)]) -> String {
-    for (value, reference) in secrets {
-        if value.len() < SECRET_MIN_BYTES {
-            continue;
+impl Ready {
+    /// A message about `field` without secrets: what was written in the row is withheld, values
+    /// from the environment are replaced with the references that named them.
+    pub(super) fn redact(&self, message: String, field: &str) -> String {
+        let mut message = self.withheld.redact(message, field);
+        for (value, reference) in &self.secrets {
+            if value.len() >= SECRET_MIN_BYTES {
+                message = replaced(&message, value, reference);
+            }
         }
-        let escaped: String = value.escape_debug().collect();
-        message = message.replace(value.as_str(), reference).replace(&escaped, reference);
+        message
     }
-    message
+}
+
+/// Replaces a value also where it is quoted as in source code.
+pub(super) fn replaced(message: &str, value: &str, with: &str) -> String {
+    let escaped: String = value.escape_debug().collect();
+    message.replace(value, with).replace(&escaped, with)
 }

@@ -7,6 +7,7 @@ use super::error::{RowError, RowWarning};
 use super::layer::{ConfigText, Item, Layer, Source, read_layer};
 use super::nearest::nearest;
 use super::reference::References;
+use super::withheld::Withheld;
 use crate::{Catalog, Origin};
 
 /// One configured plugin instance.
@@ -39,6 +40,7 @@ pub(super) struct Ready {
     pub(super) value: Value,
     /// Values read from the environment, with the reference that stands for each in messages.
     pub(super) secrets: Vec<(String, String)>,
+    pub(super) withheld: Withheld,
 }
 
 impl std::fmt::Debug for Ready {

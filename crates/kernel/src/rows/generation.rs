@@ -7,7 +7,6 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 
 use super::changes::{RowChange, changes};
-use super::check::redact;
 use super::compose::{Composition, Row};
 use super::error::{RowError, RowWarning};
 use super::plan::{check_places, mount_order, split};
@@ -314,7 +313,7 @@ fn mount(
 }
 
 fn mount_error(row: &Row, error: MountError) -> RowError {
-    let problem = redact(error.message, &row.ready.secrets);
+    let problem = row.ready.redact(error.message, error.field.as_deref().unwrap_or_default());
     match error.field {
         Some(field) => row.config_error(&field, problem),
         None => row.error(problem),

@@ -126,7 +126,7 @@ fn unknown(reference: &str, body: &str) -> BadReference {
     BadReference { problem, suggestion: guess.or_else(shell), unset: false }
 }
 
-fn is_variable(name: &str) -> bool {
+pub(super) fn is_variable(name: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
     name.starts_with(|c: char| !c.is_ascii_digit()) && name.chars().all(plain)
 }

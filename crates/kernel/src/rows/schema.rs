@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::layer::join;
 use super::nearest::nearest;
+use super::parts::{list, target, types};
 
 /// `$ref`s that are followed without consuming any of the value.
 const MAX_REFS: usize = 32;
@@ -97,7 +98,7 @@ impl<'s> Walk<'s> {
             return;
         };
         let mut compound = false;
-        if let Some(target) = self.target(map) {
+        if let Some(target) = target(self.root, map) {
             compound = true;
             if refs < MAX_REFS {
                 self.resolve(target, value, shape, refs + 1);
@@ -128,15 +129,10 @@ impl<'s> Walk<'s> {
         }
     }
 
-    fn target(&self, map: &Map<String, Value>) -> Option<&'s Value> {
-        let pointer = map.get("$ref")?.as_str()?.strip_prefix('#')?;
-        self.root.pointer(pointer)
-    }
-
     /// Whether a branch of a union can be the one meant, by type, constant and tags.
     fn fits(&self, branch: &'s Value, value: &Value) -> bool {
         let Value::Object(map) = branch else { return *branch == Value::Bool(true) };
-        let map = match self.target(map) {
+        let map = match target(self.root, map) {
             Some(Value::Object(target)) => target,
             _ => map,
         };
@@ -220,18 +216,6 @@ impl<'s> Walk<'s> {
         let suggestion = nearest(text, choices.iter().copied()).map(str::to_owned);
         let choices = choices.into_iter().map(str::to_owned).collect();
         self.push(path.to_owned(), Flaw::NoChoice { found: text.to_owned(), choices }, suggestion);
-    }
-}
-
-fn list<'s>(map: &'s Map<String, Value>, key: &str) -> &'s [Value] {
-    map.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
-}
-
-fn types(map: &Map<String, Value>) -> Vec<&str> {
-    match map.get("type") {
-        Some(Value::String(name)) => vec![name],
-        Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).collect(),
-        _ => Vec::new(),
     }
 }
 

@@ -4,6 +4,7 @@
 mod broken;
 mod chains;
 mod dump;
+mod fields;
 mod generations;
 mod model;
 mod plugins;

@@ -1,0 +1,131 @@
+//! Secret values that are written in a row: neither dumps nor messages show them.
+
+use serde_json::{Map, Value};
+
+use super::check::{SECRET_MIN_BYTES, replaced};
+use super::layer::join;
+use super::parts::{Parts, list};
+use super::reference::is_variable;
+
+/// What stands for such a value.
+const WITHHELD: &str = "[withheld]";
+
+/// Longest word before a reference, as in `Bearer ${env:NAME}`; a longer one may be a secret.
+const MAX_SCHEME_CHARS: usize = 16;
+
+/// The secret values of a `config` that are written in it, not referred to.
+#[derive(Clone, Default)]
+pub(super) struct Withheld {
+    /// The `config` without them; empty when there are none.
+    pub(super) config: toml::Table,
+    /// Where they were.
+    pub(super) paths: Vec<String>,
+    /// What they were.
+    texts: Vec<String>,
+}
+
+impl std::fmt::Debug for Withheld {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Withheld({:?})", self.paths)
+    }
+}
+
+impl Withheld {
+    /// `ready` is the configuration with its references evaluated.
+    pub(super) fn of(schema: &Value, config: &toml::Table, ready: &Value) -> Self {
+        let mut withheld = Self::default();
+        let mut config = config.clone();
+        let mut walk = Walk { root: schema, withheld: &mut withheld };
+        walk.table(&Parts::of(schema, schema), &mut config, ready, "");
+        if !withheld.paths.is_empty() {
+            withheld.config = config;
+        }
+        withheld
+    }
+
+    /// Takes the values out of a message about `field`. Short ones only where the message is about
+    /// them and quotes them: anywhere else they would garble it.
+    pub(super) fn redact(&self, mut message: String, field: &str) -> String {
+        for (path, text) in self.paths.iter().zip(&self.texts) {
+            if text.len() >= SECRET_MIN_BYTES {
+                message = replaced(&message, text, WITHHELD);
+            } else if path.starts_with(field) {
+                for quote in ['`', '"'] {
+                    let quoted = |text: &str| format!("{quote}{text}{quote}");
+                    message = message.replace(&quoted(text), &quoted(WITHHELD));
+                }
+            }
+        }
+        message
+    }
+}
+
+struct Walk<'a> {
+    root: &'a Value,
+    withheld: &'a mut Withheld,
+}
+
+impl<'a> Walk<'a> {
+    fn table(&mut self, parts: &Parts<'a>, table: &mut toml::Table, ready: &Value, path: &str) {
+        for (key, value) in table.iter_mut() {
+            let of_key = |part: &&'a Map<String, Value>| {
+                let property = part.get("properties").and_then(|all| all.get(key));
+                property.or_else(|| part.get("additionalProperties"))
+            };
+            let inner = self.inner(parts, parts.simple.iter().filter_map(of_key).collect());
+            self.value(&inner, value, &ready[key.as_str()], &join(path, key));
+        }
+    }
+
+    fn value(&mut self, parts: &Parts<'a>, value: &mut toml::Value, ready: &Value, path: &str) {
+        match value {
+            toml::Value::Table(table) => self.table(parts, table, ready, path),
+            toml::Value::Array(entries) => {
+                for (at, entry) in entries.iter_mut().enumerate() {
+                    let of_entry = |part: &&'a Map<String, Value>| {
+                        list(part, "prefixItems").get(at).or_else(|| part.get("items"))
+                    };
+                    let of_entry = parts.simple.iter().filter_map(of_entry).collect();
+                    let inner = self.inner(parts, of_entry);
+                    self.value(&inner, entry, &ready[at], &format!("{path}[{at}]"));
+                }
+            }
+            // One of two values is no secret.
+            toml::Value::Boolean(_) => {}
+            leaf if parts.secret => self.leaf(leaf, ready, path),
+            _ => {}
+        }
+    }
+
+    fn inner(&self, around: &Parts<'a>, schemas: Vec<&'a Value>) -> Parts<'a> {
+        let mut inner = Parts::of_all(self.root, &schemas);
+        inner.secret |= around.secret;
+        inner
+    }
+
+    fn leaf(&mut self, value: &mut toml::Value, ready: &Value, path: &str) {
+        if value.as_str().is_some_and(|text| text.is_empty() || is_reference(text)) {
+            return;
+        }
+        self.withheld.texts.push(match ready {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        });
+        self.withheld.paths.push(path.to_owned());
+        *value = toml::Value::String(WITHHELD.to_owned());
+    }
+}
+
+/// Whether the text tells only where the value is: `${env:NAME}`, or `Bearer ${env:NAME}`.
+fn is_reference(text: &str) -> bool {
+    let is_scheme = |word: &str| {
+        word.len() <= MAX_SCHEME_CHARS && word.chars().all(|c| c.is_ascii_alphabetic())
+    };
+    let rest = match text.split_once(' ') {
+        Some((word, rest)) if is_scheme(word) => rest,
+        _ => text,
+    };
+    let name = rest.strip_prefix("${env:").and_then(|rest| rest.strip_suffix('}'));
+    // What stands after `:-` is a value.
+    name.map(|name| name.strip_suffix(":-").unwrap_or(name)).is_some_and(is_variable)
+}
