@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use reins_kernel::{Mount, MountError, Plugin, PluginDef, ServiceKey};
+use reins_kernel::{Mount, MountError, Places, Plugin, PluginDef, Reload, ServiceKey};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -12,18 +12,20 @@ pub struct DefaultModel(pub String);
 struct Row;
 
 /// The plugin of this module.
-pub const PLUGIN: PluginDef = PluginDef::of::<Row>();
+pub(crate) const PLUGIN: PluginDef = PluginDef::of::<Row>();
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Config {
-    /// As provider/model.
+    /// The model of new sessions, as `provider/model`. `-m` takes another for one run.
     model: String,
 }
 
 impl Plugin for Row {
     const NAME: &'static str = "default-model";
     const SUMMARY: &'static str = "Which model a new session uses when none is asked for.";
+    const RELOAD: Reload = Reload::Live;
+    const PLACES: Places = Places::Both;
     type Config = Config;
 
     fn provides() -> Vec<ServiceKey> {

@@ -26,53 +26,66 @@ const OWN_HEADERS: [&str; 7] = [
 /// The longest waits that can be configured: above it a timer would overflow.
 const MILLIS_MAX: u64 = i32::MAX as u64;
 
-/// The `config` of a provider row. Everything that is absent comes from the vendor. It may hold
-/// keys, so it has no debug text.
+/// The `config` of a provider row.
+///
+/// Everything that is left out comes from the vendor.
+// It may hold keys, so it has no debug text.
 #[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProviderConfig {
     /// The kind of service: `deepseek`, or `compatible` for any server of chat completions.
+    #[schemars(extend("enum" = Vendor::names().collect::<Vec<_>>()))]
     pub vendor: String,
-    /// The provider's id in `id/model`; else the vendor's, else the row's id.
+    /// What stands before the `/` of `id/model`. Left out: the vendor's, else the row's id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// Where the service is, without `/chat/completions`.
+    /// Where the service is, with `http://` or `https://`, without `/chat/completions`.
+    /// `compatible` needs it or `base_url_env`. Left out: the vendor's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_url: Option<String>,
-    /// An environment variable that holds the base URL, used when `base_url` is absent.
+    /// An environment variable that holds the base URL, used when `base_url` is absent. Left out:
+    /// the vendor's, for `deepseek` `DEEPSEEK_BASE_URL`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_url_env: Option<String>,
-    /// The key; better `${env:NAME}` than the key itself.
+    /// The key; better `${env:NAME}` than the key itself. Left out: see `api_key_env`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("writeOnly" = true))]
     pub api_key: Option<String>,
-    /// The environment variable that holds the key, read at each request.
+    /// The environment variable that holds the key, read at each request. Left out: the vendor's,
+    /// for `deepseek` `DEEPSEEK_API_KEY`. Without both, no key is sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_key_env: Option<String>,
-    /// Replaces the vendor's list of models.
+    /// Replaces the vendor's list of models. Left out: the vendor's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub models: Option<Vec<Model>>,
-    /// What happens to model ids that are not listed.
+    /// What happens to a model that is not listed. Left out: `refuse` for `deepseek`, `allow` for
+    /// `compatible`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unlisted_models: Option<Unlisted>,
     /// More headers of each request.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("writeOnly" = true, "default" = {}))]
     pub headers: BTreeMap<String, String>,
-    /// The effort of calls that name none.
+    /// The effort of calls that name none. `deepseek` takes `off`, `high` and `max`; left out, it
+    /// is `high` there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effort: Option<String>,
-    /// The output limit in tokens of calls that name none.
+    /// The output limit, in tokens, of calls that name none. Left out: the model's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
     pub max_tokens: Option<u64>,
     /// The longest wait for the head of a response, in milliseconds.
     #[serde(default = "default_timeout_ms")]
+    #[schemars(range(min = 1, max = MILLIS_MAX))]
     pub head_timeout_ms: u64,
     /// The longest wait for each further piece of it, in milliseconds.
     #[serde(default = "default_timeout_ms")]
+    #[schemars(range(min = 1, max = MILLIS_MAX))]
     pub idle_timeout_ms: u64,
     /// When a failed attempt is repeated.
     #[serde(default)]
     pub retry: RetryConfig,
-    /// Replaces the vendor's quirks.
+    /// Replaces how the server differs from others, all three together. Left out: the vendor's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quirks: Option<Quirks>,
 }
@@ -85,16 +98,19 @@ fn default_timeout_ms() -> u64 {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RetryConfig {
-    /// Which failures. Those of the default are safe to repeat, also in the middle of an answer:
-    /// nothing of a failed attempt is executed or kept.
+    /// Which failures, by their codes. Those of the default are safe to repeat, also in the middle
+    /// of an answer: nothing of a failed attempt is executed or kept.
     pub codes: Vec<String>,
     /// How often in one step; 0 = never.
     pub max_retries: u32,
     /// The first wait in milliseconds; it doubles each time.
     pub initial_delay_ms: u64,
-    /// The longest wait in milliseconds, also when the provider asks for one.
+    /// The longest wait in milliseconds, at least `initial_delay_ms`. A provider that asks for a
+    /// longer one is not asked again.
+    #[schemars(range(max = MILLIS_MAX))]
     pub max_delay_ms: u64,
-    /// The part of a wait that is random, 0.0 to 1.0.
+    /// The part of a wait that is random.
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub jitter: f64,
 }
 

@@ -46,12 +46,12 @@ pub struct Vendor {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Model {
-    /// The id on the wire.
+    /// Its id as the server knows it, which is what stands after the `/` of `id/model`.
     pub id: String,
-    /// In tokens.
+    /// How much fits into a request and its answer, in tokens. May be left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_window: Option<u64>,
-    /// The output limit in tokens of a call that names none.
+    /// The output limit, in tokens, of a call that names none. May be left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u64>,
 }
@@ -74,7 +74,7 @@ pub struct Quirks {
     pub done_mark: DoneMark,
     /// When the model's reasoning is sent back.
     pub reasoning_echo: ReasoningEcho,
-    /// How the effort is written.
+    /// How the effort is written into a request.
     pub effort_style: EffortStyle,
 }
 

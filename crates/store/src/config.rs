@@ -14,12 +14,15 @@ pub struct StoreConfig {
     /// Events reach the file at the latest after this many milliseconds, counted from the first
     /// one that waits. Before a request, a tool and the end of a turn they do so at once.
     #[serde(default = "write_within_ms")]
+    #[schemars(range(max = 60_000))]
     pub write_within_ms: u64,
     /// How many events may wait to be written before the agent waits for the disk.
     #[serde(default = "queue_events")]
+    #[schemars(range(min = 1))]
     pub queue_events: usize,
     /// How many bytes of events may wait to be written before the agent waits for the disk.
     #[serde(default = "queue_bytes")]
+    #[schemars(range(min = 1))]
     pub queue_bytes: usize,
     /// How many committed events stay in memory for clients that watch; older ones are read from
     /// the file.

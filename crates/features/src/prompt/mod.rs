@@ -17,7 +17,8 @@ pub(crate) const PLUGIN: PluginDef = PluginDef::of::<Prompt>();
 #[derive(Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct Config {
-    /// Replaces the text that says who the model is and how it works.
+    /// Replaces the text that says who the model is and how it works. Left out: the shipped one,
+    /// `crates/features/src/prompt/persona.md`.
     persona: Option<String>,
     /// Tell the model its directory, system and the date.
     facts: bool,

@@ -16,7 +16,9 @@ struct Retry;
 /// The plugin of this folder.
 pub(crate) const PLUGIN: PluginDef = PluginDef::of::<Retry>();
 
-/// The policy is the provider's; there is nothing to set here.
+/// Nothing to set.
+///
+/// What is repeated, how often and after which wait is `retry` of the provider's row.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Config {}

@@ -25,7 +25,8 @@ pub(crate) const PLUGIN: PluginDef = PluginDef::of::<BashPlugin>();
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct BashConfig {
-    /// Milliseconds a command may take when the call says nothing.
+    /// Milliseconds a command may take when the call says nothing; at most `max_timeout_ms`.
+    #[schemars(range(min = 1))]
     timeout_ms: u64,
     /// Milliseconds a call may ask for at most.
     max_timeout_ms: u64,

@@ -30,6 +30,7 @@ const NARROWER: &str = "Give a narrower pattern or path.";
 #[serde(deny_unknown_fields, default)]
 struct GlobConfig {
     /// Files of one answer at most.
+    #[schemars(range(min = 1))]
     max_files: usize,
     /// Milliseconds after which the search stops with what it has.
     time_limit_ms: u64,

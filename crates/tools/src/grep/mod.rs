@@ -32,6 +32,7 @@ const MAX_SKIPPED_NAMED: usize = 3;
 #[serde(deny_unknown_fields, default)]
 struct GrepConfig {
     /// Matching lines of one answer at most.
+    #[schemars(range(min = 1))]
     max_matches: usize,
     /// Bytes shown of one line at most.
     max_line_bytes: usize,

@@ -31,10 +31,12 @@ const MAX_OTHER_ENCODING_BYTES: u64 = 10 << 20;
 #[serde(deny_unknown_fields, default)]
 struct ReadConfig {
     /// Lines of one answer at most.
+    #[schemars(range(min = 1))]
     max_lines: u64,
-    /// Bytes of one answer at most, with line numbers.
+    /// Bytes of one answer at most, with line numbers; at least `max_line_bytes`.
     max_bytes: usize,
     /// Bytes shown of one line at most, unless the call asks for a column.
+    #[schemars(range(min = 16))]
     max_line_bytes: usize,
 }
 
