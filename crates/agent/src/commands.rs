@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use reins_kernel::{BoxFuture, Entry, Scope};
+use reins_kernel::{BoxFuture, Entry, Origin, Scope};
 use reins_schema::Draft;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -173,20 +173,19 @@ pub async fn find_command(
     name: &str,
 ) -> Result<Option<Arc<dyn Command>>, CommandError> {
     for sources in by_distance(scope) {
-        let mut found: Option<(Arc<dyn Command>, &Entry<dyn CommandSource>)> = None;
-        for source in &sources {
-            let Some(command) = source.value.find(name).await? else { continue };
-            if let Some((first, of)) = &found {
-                let first = described(first.info(), of);
-                let second = described(command.info(), source);
-                return Err(CommandError::new(format!(
-                    "there are two commands `/{name}`: {first} and {second}"
-                ))
-                .with_hint("rename one of them, or disable one of the rows"));
+        let mut found = Vec::new();
+        for source in sources {
+            if let Some(command) = source.value.find(name).await? {
+                found.push((command, source.origin));
             }
-            found = Some((command, source));
         }
-        if let Some((command, _)) = found {
+        if let [(first, of), (second, and_of), ..] = found.as_slice() {
+            let (first, second) = (placed(first.info(), of), placed(second.info(), and_of));
+            let problem = format!("there are two commands `/{name}`: {first} and {second}");
+            return Err(CommandError::new(problem)
+                .with_hint("rename one of them, or disable one of the rows"));
+        }
+        if let Some((command, _)) = found.pop() {
             return Ok(Some(command));
         }
     }
@@ -223,10 +222,10 @@ fn by_distance(scope: &Scope) -> Vec<Vec<Entry<dyn CommandSource>>> {
     groups
 }
 
-fn described(info: &CommandInfo, of: &Entry<dyn CommandSource>) -> String {
+fn placed(info: &CommandInfo, origin: &Origin) -> String {
     match &info.file {
-        Some(file) => format!("`{}` of {}", file.display(), of.origin),
-        None => format!("that of {}", of.origin),
+        Some(file) => format!("`{}` of {origin}", file.display()),
+        None => format!("that of {origin}"),
     }
 }
 

@@ -1,9 +1,10 @@
 //! Features that are neither tool nor provider, one folder each.
 
 mod prompt;
+mod prompt_files;
 mod retry;
 
 use reins_kernel::PluginDef;
 
 /// The plugins of this crate.
-pub const PLUGINS: &[PluginDef] = &[prompt::PLUGIN, retry::PLUGIN];
+pub const PLUGINS: &[PluginDef] = &[prompt::PLUGIN, prompt_files::PLUGIN, retry::PLUGIN];
