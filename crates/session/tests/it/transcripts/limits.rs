@@ -1,7 +1,7 @@
 //! New limits: whom they reach, and from when.
 
 use reins_schema::InboxTarget;
-use reins_session::{Core, Effect, Input, Limits};
+use reins_session::{Core, Effect, Input, Limits, Op};
 
 use super::check;
 use crate::made;
@@ -755,19 +755,38 @@ fn the_clock_starts_again_from_now() {
     assert!(matches!(effects.as_slice(), [Effect::WakeAt { time: 200, .. }]), "{effects:?}");
 }
 
-#[test]
-fn the_clock_of_a_turn_that_has_gone_on_is_left() {
-    let timed = |time_ms| Limits { time_ms, ..Limits::default() };
-    let mut core = Core::new(made::empty_fold(), timed(Some(50)));
+/// A turn that was begun at 100, and what its first step is assembled for.
+fn assembling(limits: Limits) -> (Core, Op) {
+    let mut core = Core::new(made::empty_fold(), limits);
     core.step(1, Input::Opened { recovered: None });
     let message = made::message("a", "go");
     let send = Input::Send { message, target: InboxTarget::NextTurn, wake: true };
     let effects = core.step(100, send);
-    let assembling = effects.iter().find_map(|effect| match effect {
+    let op = effects.iter().find_map(|effect| match effect {
         Effect::Assemble { op, .. } => Some(*op),
         _ => None,
     });
-    let Some(op) = assembling else { panic!("nothing is assembled in {effects:?}") };
+    let Some(op) = op else { panic!("nothing is assembled in {effects:?}") };
+    (core, op)
+}
+
+#[test]
+fn the_assembly_of_a_step_past_the_new_limit_is_abandoned() {
+    let (mut core, assembly) = assembling(Limits::default());
+    let none = Limits { steps: Some(0), ..Limits::default() };
+    let effects = core.step(110, Input::UseLimits(none));
+    let [Effect::Abandon { op }, Effect::Append(_), Effect::AskLimit { name, value: 0, .. }] =
+        effects.as_slice()
+    else {
+        panic!("{effects:?}");
+    };
+    assert_eq!((*op, name.as_str()), (assembly, "steps"));
+}
+
+#[test]
+fn the_clock_of_a_turn_that_has_gone_on_is_left() {
+    let timed = |time_ms| Limits { time_ms, ..Limits::default() };
+    let (mut core, op) = assembling(timed(Some(50)));
     core.step(110, Input::Assembled { op, result: Ok(None) });
     for limits in [timed(None), timed(Some(20))] {
         assert!(core.step(120, Input::UseLimits(limits)).is_empty());
