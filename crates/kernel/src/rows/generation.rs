@@ -198,12 +198,6 @@ impl Generation {
         differ(Reload::Live) || differ(Reload::Restart)
     }
 
-    /// Whether another composition would give anything else, also what would have to wait.
-    pub fn differs(&self, composition: &Composition, catalog: &Catalog) -> bool {
-        let differ = |kind| !changes(&self.rows, &composition.rows, catalog, kind).is_empty();
-        differ(Reload::Live) || differ(Reload::Restart)
-    }
-
     /// The rows that reload and differ from those of an earlier generation.
     pub fn changes_since(&self, earlier: &Self, catalog: &Catalog) -> Vec<RowChange> {
         changes(&earlier.rows, &self.rows, catalog, Reload::Live)
@@ -214,11 +208,6 @@ impl RowScope {
     /// Stops the rows as [`Generation::stop`] does.
     pub fn stop(self) -> BoxFuture<'static, ()> {
         Box::pin(async move { stop(self.mounted, &self.scope).await })
-    }
-
-    /// Whether another composition would give anything else.
-    pub fn differs(&self, composition: &Composition, catalog: &Catalog) -> bool {
-        !changes(&self.rows, &composition.rows, catalog, Reload::Live).is_empty()
     }
 
     /// Whether another composition would give anything else.
