@@ -16,5 +16,6 @@ mod session;
 mod signals;
 mod start;
 mod terminal;
+mod workspace;
 
 pub use entry::{Additions, main};

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::args::{ComposeArgs, DemoArgs, Output, RunArgs};
 use crate::exit::{self, CliError};
-use crate::run::open;
+use crate::run::{Typed, open};
 use crate::signals::Signals;
 use crate::start::{Start, quoted};
 use crate::terminal;
@@ -49,7 +49,8 @@ async fn with_model(start: &Start, base_url: &str, project: TempDir) -> Result<u
         ),
     };
     let signals = Signals::listen(Output::Text)?;
-    let opened = open(start, &run_args(project.path()), signals, Some(layer)).await?;
+    let args = run_args(project.path());
+    let opened = open(start, &args, signals, Some(layer), Typed::text(PROMPT)).await?;
     let project = project.keep();
     terminal::note(&format!(
         "reins demo: the model is SCRIPTED, its answers come from a file in this program.\n\
@@ -57,7 +58,7 @@ async fn with_model(start: &Start, base_url: &str, project: TempDir) -> Result<u
          project: {}\nprompt: {PROMPT}",
         project.display()
     ));
-    let (code, session) = opened.go(start, PROMPT.to_owned(), began).await;
+    let (code, session) = opened.go(start, began).await;
     if code == exit::COMPLETED {
         let program = start.program();
         terminal::note(&format!(
@@ -98,6 +99,7 @@ fn run_args(project: &Path) -> RunArgs {
         session: None,
         continue_newest: false,
         cwd: Some(project.to_owned()),
+        preset: None,
         compose: ComposeArgs { profile: "default".to_owned(), patch: Vec::new() },
         max_steps: Some(20),
         max_time: None,

@@ -1,17 +1,18 @@
 //! `reins run`
 
 mod calls;
+mod command;
 mod output;
 mod progress;
 mod prompt;
 mod screen;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use reins_agent::Agent;
+use reins_agent::{Agent, TurnLimits};
 use reins_host::{Host, OpenOrder, RunEnd, RunOrder, RunOutcome, SessionChoice};
-use reins_kernel::Layer;
+use reins_kernel::{Layer, Scope};
 use reins_schema::{Event, Payload, SessionId, SessionRecovered, TurnEndReason};
 
 use crate::args::{Output, RunArgs};
@@ -19,10 +20,13 @@ use crate::exit::{self, CliError};
 use crate::signals::Signals;
 use crate::start::Start;
 use crate::terminal;
+use crate::workspace::project_files;
 
+use command::Prompt;
 use output::Report;
 pub(crate) use output::{early, without_turn};
 use progress::Progress;
+pub(crate) use prompt::Typed;
 
 const CWD_HINT: &str = "give a directory that exists, or leave --cwd out for the current one";
 
@@ -33,19 +37,20 @@ pub(crate) async fn run(start: &Start, args: RunArgs) -> u8 {
     let began = Instant::now();
     let opened = async {
         let signals = Signals::listen(output)?;
-        let prompt = signals.before(prompt::read(&args.prompt)).await?;
-        Ok((open(start, &args, signals, None).await?, prompt))
+        let typed = signals.before(prompt::read(&args.prompt)).await?;
+        open(start, &args, signals, None, typed).await
     };
     match opened.await {
-        Ok((opened, prompt)) => opened.go(start, prompt, began).await.0,
+        Ok(opened) => opened.go(start, began).await.0,
         Err(error) => output::early(output, &error, began.elapsed()),
     }
 }
 
-/// A session that is ready for a prompt.
+/// A session that is ready for its prompt.
 pub(crate) struct Opened {
     host: Host,
     agent: Agent,
+    prompt: Prompt,
     signals: Signals,
     output: Output,
     /// Another process can go on with the session.
@@ -59,10 +64,14 @@ pub(crate) async fn open(
     args: &RunArgs,
     signals: Signals,
     extra: Option<Layer>,
+    typed: Typed,
 ) -> Result<Opened, CliError> {
     let lasting = extra.is_none();
     let cwd = directory(start, args.cwd.as_ref())?;
     let host = start.host(&args.compose, extra).await?;
+    if let Some(note) = unread(start, &cwd, &host.scope().await) {
+        terminal::note(&format!("reins: {note}"));
+    }
     let order = OpenOrder {
         session: match &args.session {
             Some(id) => SessionChoice::Id(SessionId::new(id.clone())),
@@ -72,18 +81,26 @@ pub(crate) async fn open(
         cwd,
         explicit_cwd: args.cwd.is_some(),
         model: args.model.clone(),
-        max_steps: args.max_steps,
-        max_time_ms: args.max_time.map(|t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX)),
+        preset: args.preset.clone(),
+        limits: TurnLimits {
+            steps: args.max_steps,
+            tool_calls: None,
+            time_ms: args.max_time.map(|t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX)),
+        },
     };
-    let opening = async { host.open(order).await.map_err(CliError::from) };
+    // Before the session is made, so that a name that does not exist leaves none behind.
+    let opening = async {
+        let prompt = command::expand(&host.scope().await, typed).await?;
+        Ok((host.open(order).await?, prompt))
+    };
     match signals.before(opening).await {
-        Ok(opened) => {
+        Ok((opened, prompt)) => {
             let agent = opened.agent;
             output::name(agent.session());
             if let Some(recovered) = opened.recovered {
                 told(start, agent.session(), &recovered);
             }
-            Ok(Opened { host, agent, signals, output: args.output, lasting })
+            Ok(Opened { host, agent, prompt, signals, output: args.output, lasting })
         }
         Err(error) => {
             host.stop().await;
@@ -93,9 +110,9 @@ pub(crate) async fn open(
 }
 
 impl Opened {
-    /// Runs a prompt and ends. Returns the exit code and the session.
-    pub(crate) async fn go(self, start: &Start, prompt: String, began: Instant) -> (u8, SessionId) {
-        let Self { host, agent, signals, output, lasting } = self;
+    /// Runs the prompt and ends. Returns the exit code and the session.
+    pub(crate) async fn go(self, start: &Start, began: Instant) -> (u8, SessionId) {
+        let Self { host, agent, prompt, signals, output, lasting } = self;
         terminal::note(
             "reins: no sandbox yet: commands run with all your permissions (danger-full-access)",
         );
@@ -111,7 +128,8 @@ impl Opened {
             show.see(event);
         };
         let cancel = signals.cancel.clone();
-        let order = RunOrder { prompt, before: None, cancel, watch: &mut watch };
+        let Prompt { text, before } = prompt;
+        let order = RunOrder { prompt: text, before, cancel, watch: &mut watch };
         let outcome = ticker.alongside(reins_host::run(&agent, order)).await;
         show.finish();
         agent.close().await;
@@ -129,6 +147,13 @@ impl Opened {
         let code = output::end(output, &report, code);
         (code, session.clone())
     }
+}
+
+/// What the project of this directory brings along and Reins leaves aside.
+fn unread(start: &Start, cwd: &Path, scope: &Scope) -> Option<String> {
+    let mut found = project_files(cwd, &start.home);
+    found.prompts = found.prompts.filter(|_| command::has_commands(scope));
+    found.unread()
 }
 
 /// Damage that was found and cut is told in every output form.

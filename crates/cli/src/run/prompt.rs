@@ -13,8 +13,37 @@ const MAX_INPUT_BYTES: u64 = 16 * 1024 * 1024;
 /// After this long without an end of the input, the user is told what is awaited.
 const HINT_AFTER: Duration = Duration::from_secs(3);
 
-/// Joins arguments and piped input.
-pub(super) async fn read(words: &[OsString]) -> Result<String, CliError> {
+/// A prompt as it was given.
+pub(crate) struct Typed {
+    /// The arguments; none when all comes from standard input.
+    pub(super) words: Vec<String>,
+    /// What was piped in.
+    pub(super) input: String,
+}
+
+impl Typed {
+    /// One argument and nothing else.
+    pub(crate) fn text(text: &str) -> Self {
+        Self { words: vec![text.to_owned()], input: String::new() }
+    }
+
+    /// The arguments as one text.
+    pub(super) fn argument(&self) -> String {
+        self.words.join(" ")
+    }
+}
+
+/// A text with the piped input behind it; one of them alone when the other is blank.
+pub(super) fn join(text: &str, input: &str) -> String {
+    match (text.trim().is_empty(), input.trim().is_empty()) {
+        (false, false) => format!("{text}\n\n{input}"),
+        (true, false) => input.to_owned(),
+        (_, true) => text.to_owned(),
+    }
+}
+
+/// Takes arguments and piped input.
+pub(super) async fn read(words: &[OsString]) -> Result<Typed, CliError> {
     let mut texts = Vec::new();
     for word in words {
         let text = word.to_str().ok_or_else(|| {
@@ -32,18 +61,15 @@ pub(super) async fn read(words: &[OsString]) -> Result<String, CliError> {
                  one argument in quotes",
             ));
     }
-    let argument = if from_input { String::new() } else { texts.join(" ") };
     let input = if from_input || brings_input()? { read_input().await? } else { String::new() };
-    let prompt = match (argument.trim().is_empty(), input.trim().is_empty()) {
-        (true, true) => {
-            return Err(CliError::usage("the prompt is empty")
-                .with_hint("reins run \"what to do\", or pipe text into `reins run -`"));
-        }
-        (false, true) => argument,
-        (true, false) => input,
-        (false, false) => format!("{argument}\n\n{input}"),
-    };
-    Ok(prompt)
+    let words =
+        if from_input { Vec::new() } else { texts.into_iter().map(str::to_owned).collect() };
+    let typed = Typed { words, input };
+    if join(&typed.argument(), &typed.input).trim().is_empty() {
+        return Err(CliError::usage("the prompt is empty")
+            .with_hint("reins run \"what to do\", or pipe text into `reins run -`"));
+    }
+    Ok(typed)
 }
 
 /// Whether standard input is a pipe, socket or file, as opposed to a terminal or `/dev/null`.

@@ -239,7 +239,7 @@ async fn an_unknown_row_is_a_warning() {
 
     let end = bin.run(["config", "check", "--patch", "p.toml"]).await.unwrap();
     assert_eq!((end.code, end.stderr.as_str()), (Some(0), warning));
-    assert_eq!(end.stdout, "16 rows are fine\n");
+    assert_eq!(end.stdout, "17 rows are fine\n");
 
     let end = bin.run(["run", "hi", "--patch", "p.toml"]).await.unwrap();
     assert_eq!((end.code, end.stdout.as_str()), (Some(0), "still here\n"));
@@ -293,7 +293,7 @@ async fn dump_shows_origins_and_no_keys() {
     let rows = end.stdout.matches("[[insert]]").count();
     assert_eq!(rows, 17);
     let check = bin.run(["config", "check", "--patch", "p.toml"]).await.unwrap();
-    assert_eq!((check.code, check.stdout.as_str()), (Some(0), "16 rows are fine\n"));
+    assert_eq!((check.code, check.stdout.as_str()), (Some(0), "17 rows are fine\n"));
 }
 
 #[tokio::test]
