@@ -1,7 +1,7 @@
 //! Scopes, plugins, rows and layers: how Reins is put together. See README.md for the map.
 //!
 //! A [`Layer`] is a text; [`compose`] applies layers and checks the resulting rows;
-//! [`Composition::build`] mounts them into the root [`Scope`] of a [`Generation`]. What a plugin
+//! [`Composition::build`] mounts them into the [`Scope`]s of a [`Generation`]. What a plugin
 //! contributes are services, entries, observers of notices and layers of chains; each is a
 //! [`Registration`] that undoes itself on drop.
 

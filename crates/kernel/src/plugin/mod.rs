@@ -56,7 +56,8 @@ pub trait Plugin: 'static {
         Vec::new()
     }
 
-    /// Services that `mount` reads when a row provides them, and does without otherwise.
+    /// Services that `mount` reads when a row provides them, and does without otherwise. A row that
+    /// stays for the life of the process never sees those of rows that reload.
     fn wants() -> Vec<ServiceKey> {
         Vec::new()
     }

@@ -39,7 +39,7 @@ impl Drop for Mounted {
     }
 }
 
-/// The hands of a row while it mounts. Its contributions live in the generation's root scope as
+/// The hands of a row while it mounts. Its contributions live in the scope of its kind of row as
 /// long as the row is mounted.
 pub struct Mount<'a> {
     scope: &'a Scope,

@@ -15,28 +15,28 @@ pub struct RowChange {
     pub origin: Origin,
 }
 
-/// The rows of one kind of reload that differ, in the order of `now`, then those that are gone.
-/// A row is compared by plugin and evaluated configuration; rows that are off on both sides are
-/// equal.
+/// The rows that differ, in the order of `now`, then those that are gone; with `reload` only rows
+/// of plugins of this kind, on both sides. A row is compared by plugin and evaluated configuration;
+/// rows that are off on both sides are equal.
 pub(super) fn changes(
     before: &[Row],
     now: &[Row],
     catalog: &Catalog,
-    reload: Reload,
+    reload: Option<Reload>,
 ) -> Vec<RowChange> {
-    let of_kind =
-        |row: &&Row| catalog.get(&row.plugin).map(PluginDef::reload).unwrap_or(reload) == reload;
-    let find = |rows: &'_ [Row], id: &str| rows.iter().position(|row| row.id == id);
+    let of_kind = |row: &&Row| {
+        let kind = catalog.get(&row.plugin).map(PluginDef::reload);
+        reload.is_none() || kind.is_none() || kind == reload
+    };
     let mut changes = Vec::new();
     for row in now.iter().filter(of_kind) {
-        let old = find(before, &row.id).map(|at| &before[at]);
-        if let Some(what) = change(old, row) {
-            let origin = row.patched_by.last().unwrap_or(&row.origin).clone();
-            changes.push(RowChange { row: row.id.clone(), what, origin });
+        let old = before.iter().filter(of_kind).find(|old| old.id == row.id);
+        if let Some((what, origin)) = change(old, row) {
+            changes.push(RowChange { row: row.id.clone(), what, origin: origin.clone() });
         }
     }
-    let gone = before.iter().filter(of_kind);
-    let gone = gone.filter(|row| !row.disabled && find(now, &row.id).is_none());
+    let stays = |old: &Row| now.iter().filter(of_kind).any(|row| row.id == old.id);
+    let gone = before.iter().filter(of_kind).filter(|row| !row.disabled && !stays(row));
     changes.extend(gone.map(|row| RowChange {
         row: row.id.clone(),
         what: "removed",
@@ -45,15 +45,15 @@ pub(super) fn changes(
     changes
 }
 
-fn change(old: Option<&Row>, row: &Row) -> Option<&'static str> {
-    let Some(old) = old else { return (!row.disabled).then_some("added") };
+fn change<'r>(old: Option<&Row>, row: &'r Row) -> Option<(&'static str, &'r Origin)> {
+    let Some(old) = old else { return (!row.disabled).then_some(("added", &row.origin)) };
     match (old.disabled, row.disabled) {
         (true, true) => None,
-        (true, false) => Some("enabled"),
-        (false, true) => Some("disabled"),
+        (true, false) => Some(("enabled", &row.switched_by)),
+        (false, true) => Some(("disabled", &row.switched_by)),
+        (false, false) if old.plugin != row.plugin => Some(("changed", &row.origin)),
         (false, false) => {
-            let same = old.plugin == row.plugin && old.ready.value == row.ready.value;
-            (!same).then_some("changed")
+            (old.ready.value != row.ready.value).then_some(("changed", &row.config_by))
         }
     }
 }

@@ -27,6 +27,10 @@ pub struct Row {
     pub origin: Origin,
     /// Every `[[row]]` that changed it, in order.
     pub patched_by: Vec<Origin>,
+    /// What wrote `config`.
+    pub(super) config_by: Origin,
+    /// What said `disabled` last.
+    pub(super) switched_by: Origin,
     pub(super) plugin_line: u32,
     pub(super) text: ConfigText,
     /// What patches replaced, the newest last.
@@ -177,6 +181,8 @@ fn insert(rows: &mut Vec<Row>, item: Item, source: &Source, errors: &mut Vec<Row
         config: text.value.clone(),
         disabled: item.disabled == Some(true),
         disabled_by: (item.disabled == Some(true)).then(|| origin.clone()),
+        config_by: origin.clone(),
+        switched_by: origin.clone(),
         origin,
         patched_by: Vec::new(),
         plugin_line,
@@ -204,9 +210,11 @@ fn patch(row: &mut Row, item: Item, source: &Source, errors: &mut Vec<RowError>)
     row.patched_by.push(origin.clone());
     if let Some(disabled) = item.disabled {
         row.disabled = disabled;
-        row.disabled_by = disabled.then_some(origin);
+        row.disabled_by = disabled.then(|| origin.clone());
+        row.switched_by = origin.clone();
     }
     if let Some(text) = item.config {
+        row.config_by = origin;
         row.config = text.value.clone();
         row.replaced.push(std::mem::replace(&mut row.text, text));
     }

@@ -1,5 +1,6 @@
 //! Building, and stopping what was built.
 
+use std::any::TypeId;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,7 +10,7 @@ use futures_util::future::BoxFuture;
 use super::changes::{RowChange, changes};
 use super::compose::{Composition, Row};
 use super::error::{RowError, RowWarning};
-use super::plan::{check_places, mount_order, split};
+use super::plan::{check_places, mount_order, split, start_order};
 use crate::plugin::{Mount, MountError, Mounted, PluginDef};
 use crate::scope::panic_text;
 use crate::{Catalog, Conflict, ContainedWhere, Origin, Places, Registration, Reload, Scope};
@@ -20,6 +21,8 @@ use crate::{Catalog, Conflict, ContainedWhere, Origin, Places, Registration, Rel
 ///
 /// Dropping it withdraws every contribution but awaits nothing; [`Generation::stop`] does both.
 pub struct Generation {
+    // Before the scope, so that what is dropped goes row by row, the last one first.
+    live: Mutex<Stack>,
     /// Its number.
     pub number: u64,
     /// The scope `global`, in which the rows that reload are mounted.
@@ -28,18 +31,27 @@ pub struct Generation {
     pub rows: Vec<Row>,
     /// Changes of rows that wait until the process starts again.
     pub waiting: Vec<RowWarning>,
-    live: Mutex<Stack>,
     // After the rows that reload: they may use it to their end.
     standing: Arc<Standing>,
 }
 
 /// What lives as long as the process.
 struct Standing {
-    scope: Scope,
-    rows: Vec<Row>,
+    // In this order, so that what is dropped goes row by row, and what was given last.
     mounted: Mutex<Stack>,
-    // After the rows: they may use it to their end.
-    _given: Vec<Registration>,
+    rows: Vec<Row>,
+    given: Given,
+    scope: Scope,
+}
+
+/// What the process itself provides.
+#[derive(Default)]
+struct Given(Vec<(TypeId, Registration)>);
+
+impl Given {
+    fn has(&self, service: TypeId) -> bool {
+        self.0.iter().any(|(given, _)| *given == service)
+    }
 }
 
 impl std::fmt::Debug for Generation {
@@ -53,11 +65,12 @@ impl std::fmt::Debug for Generation {
 ///
 /// Dropping it withdraws every contribution but awaits nothing; [`RowScope::stop`] does both.
 pub struct RowScope {
+    // Before the scope, so that what is dropped goes row by row, the last one first.
+    mounted: Mutex<Stack>,
     /// The scope.
     pub scope: Scope,
     /// What it was built from, the disabled rows too.
     pub rows: Vec<Row>,
-    mounted: Mutex<Stack>,
 }
 
 impl std::fmt::Debug for RowScope {
@@ -68,13 +81,13 @@ impl std::fmt::Debug for RowScope {
 
 /// A scope before any row is mounted, with what only the process itself can provide.
 pub struct Root {
+    given: Given,
     scope: Scope,
-    given: Vec<Registration>,
 }
 
 impl Default for Root {
     fn default() -> Self {
-        Self { scope: Scope::process(), given: Vec::new() }
+        Self { given: Given::default(), scope: Scope::process() }
     }
 }
 
@@ -87,7 +100,8 @@ impl Root {
         &mut self,
         service: Arc<S>,
     ) -> Result<(), Conflict> {
-        self.given.push(self.scope.provide::<S>(service, &Origin::runtime("process"))?);
+        let registration = self.scope.provide::<S>(service, &Origin::runtime("process"))?;
+        self.given.0.push((TypeId::of::<S>(), registration));
         Ok(())
     }
 }
@@ -122,6 +136,15 @@ async fn stop(stack: Mutex<Stack>, scope: &Scope) {
     stack.into_inner().unwrap_or_else(PoisonError::into_inner).stop(scope).await;
 }
 
+impl Standing {
+    /// Gives up a share; the last one to do so stops the rows.
+    async fn leave(standing: Arc<Self>) {
+        if let Some(standing) = Arc::into_inner(standing) {
+            stop(standing.mounted, &standing.scope).await;
+        }
+    }
+}
+
 impl Generation {
     /// Stops the rows in reverse mount order; of each the contributions are withdrawn first, then
     /// its `on_stop` work is awaited, last registered first. A panic there is contained. The last
@@ -131,9 +154,7 @@ impl Generation {
             let Self { scope, live, standing, .. } = self;
             stop(live, &scope).await;
             drop(scope);
-            if let Some(standing) = Arc::into_inner(standing) {
-                stop(standing.mounted, &standing.scope).await;
-            }
+            Standing::leave(standing).await;
         })
     }
 
@@ -142,14 +163,27 @@ impl Generation {
     /// [`waiting`](Generation::waiting).
     ///
     /// # Errors
-    /// As [`Composition::build`]; this generation is not touched.
+    /// As [`Composition::build`], for the rows that wait, too: what could not start is refused now.
+    /// And a row that reloads needs a service of a row that waits. This generation is not touched;
+    /// when it was stopped meanwhile, the rows that all generations shared are stopped, too.
     pub fn next(
         &self,
         composition: Composition,
         catalog: &Catalog,
     ) -> BoxFuture<'static, Result<Self, Vec<RowError>>> {
+        let given = |key| self.standing.given.has(key);
+        let checked = start_order(&composition.rows, catalog, &given).map(drop);
         let (number, standing, catalog) = (self.number + 1, self.standing.clone(), catalog.clone());
-        Box::pin(async move { Self::beside(composition, &catalog, number, standing).await })
+        Box::pin(async move {
+            let built = match checked {
+                Ok(()) => Self::beside(composition, &catalog, number, standing.clone()).await,
+                Err(errors) => Err(errors),
+            };
+            if built.is_err() {
+                Standing::leave(standing).await;
+            }
+            built
+        })
     }
 
     async fn beside(
@@ -159,14 +193,12 @@ impl Generation {
         standing: Arc<Standing>,
     ) -> Result<Self, Vec<RowError>> {
         let rows = composition.rows;
-        check_places(&rows, catalog, Places::Global)?;
         let (_, live) = split(&rows, catalog);
         let order = mount_order(&rows, &live, catalog, &standing.scope)?;
         let scope = standing.scope.child("global");
-        let mounted = mount_all(&rows, &order, catalog, &scope).await?;
-        let changes = changes(&standing.rows, &rows, catalog, Reload::Restart);
-        let waiting = changes.iter().map(waits).collect();
-        let live = Mutex::new(mounted);
+        let live = Mutex::new(mount_all(&rows, &order, catalog, &scope).await?);
+        let waiting = changes(&standing.rows, &rows, catalog, Some(Reload::Restart));
+        let waiting = waiting.iter().map(waits).collect();
         Ok(Self { number, scope, rows, waiting, live, standing })
     }
 
@@ -194,13 +226,12 @@ impl Generation {
 
     /// Whether another composition would give anything else, also what would have to wait.
     pub fn differs(&self, composition: &Composition, catalog: &Catalog) -> bool {
-        let differ = |kind| !changes(&self.rows, &composition.rows, catalog, kind).is_empty();
-        differ(Reload::Live) || differ(Reload::Restart)
+        !changes(&self.rows, &composition.rows, catalog, None).is_empty()
     }
 
     /// The rows that reload and differ from those of an earlier generation.
     pub fn changes_since(&self, earlier: &Self, catalog: &Catalog) -> Vec<RowChange> {
-        changes(&earlier.rows, &self.rows, catalog, Reload::Live)
+        changes(&earlier.rows, &self.rows, catalog, Some(Reload::Live))
     }
 }
 
@@ -212,29 +243,28 @@ impl RowScope {
 
     /// Whether another composition would give anything else.
     pub fn differs(&self, composition: &Composition, catalog: &Catalog) -> bool {
-        !changes(&self.rows, &composition.rows, catalog, Reload::Live).is_empty()
+        !changes(&self.rows, &composition.rows, catalog, None).is_empty()
     }
 
     /// The rows that differ from those of an earlier scope of the same kind.
     pub fn changes_since(&self, earlier: &Self, catalog: &Catalog) -> Vec<RowChange> {
-        changes(&earlier.rows, &self.rows, catalog, Reload::Live)
+        changes(&earlier.rows, &self.rows, catalog, None)
     }
 }
 
 impl Composition {
     /// Checks what only the rows together show: that every needed service is provided, by one row
-    /// or by `root`, and that no rows wait for each other.
+    /// or by `root`, that no row that stays for the life of the process needs one that reloads, and
+    /// that no rows wait for each other.
     ///
     /// # Errors
     /// Everything that is wrong.
     pub fn check(&self, catalog: &Catalog, root: &Root) -> Result<(), Vec<RowError>> {
-        check_places(&self.rows, catalog, Places::Global)?;
-        let all: Vec<usize> = (0..self.rows.len()).collect();
-        mount_order(&self.rows, &all, catalog, &root.scope).map(drop)
+        start_order(&self.rows, catalog, &|key| root.given.has(key)).map(drop)
     }
 
-    /// Checks, then mounts the enabled rows, first those that stay for the life of the process, then
-    /// those that reload; in each of the two providers first, ties in row order. The mounting
+    /// Checks, then mounts the enabled rows, first those that stay for the life of the process,
+    /// then those that reload; in each of the two providers first, ties in row order. The mounting
     /// happens when the future is polled.
     ///
     /// # Errors
@@ -246,21 +276,17 @@ impl Composition {
         number: u64,
         root: Root,
     ) -> BoxFuture<'static, Result<Generation, Vec<RowError>>> {
-        let checked = self.check(catalog, &root);
+        let checked = start_order(&self.rows, catalog, &|key| root.given.has(key));
         let catalog = catalog.clone();
         Box::pin(async move {
-            checked?;
-            let Root { scope, given } = root;
-            let (standing, _) = split(&self.rows, &catalog);
-            let order = mount_order(&self.rows, &standing, &catalog, &scope)?;
+            let (order, _) = checked?;
+            let Root { given, scope } = root;
             let mounted = Mutex::new(mount_all(&self.rows, &order, &catalog, &scope).await?);
             let rows = self.rows.clone();
-            let standing = Arc::new(Standing { scope, rows, mounted, _given: given });
+            let standing = Arc::new(Standing { mounted, rows, given, scope });
             let built = Generation::beside(self, &catalog, number, Arc::clone(&standing)).await;
-            if built.is_err()
-                && let Some(standing) = Arc::into_inner(standing)
-            {
-                stop(standing.mounted, &standing.scope).await;
+            if built.is_err() {
+                Standing::leave(standing).await;
             }
             built
         })

@@ -5,8 +5,9 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use serde::Deserialize as _;
 use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use super::error::RowError;
 use super::nearest::nearest;
@@ -34,12 +35,17 @@ pub struct Layer {
 
 impl Layer {
     /// The value of a top-level key with its one-based line; `None` when it is not there, or when
-    /// the text is not TOML, which [`compose`](crate::compose) reports.
+    /// it cannot be read, which [`compose`](crate::compose) reports: the text is not TOML or too
+    /// long, or the value holds a number that is out of range.
     pub fn head_value(&self, key: &str) -> Option<(toml::Value, u32)> {
-        let document = DeTable::parse(&self.text).ok()?.into_inner();
+        if self.text.len() > MAX_LAYER_BYTES {
+            return None;
+        }
+        let mut document = DeTable::parse(&self.text).ok()?.into_inner();
         let (name, _) = document.iter().find(|(name, _)| name.get_ref() == key)?;
         let line = self.text[..name.span().start].matches('\n').count() + 1;
-        let value = self.text.parse::<toml::Table>().ok()?.remove(key)?;
+        let value = ValueDeserializer::from(document.remove(key)?);
+        let value = toml::Value::deserialize(value).ok()?;
         Some((value, u32::try_from(line).unwrap_or(u32::MAX)))
     }
 }
@@ -127,7 +133,7 @@ pub(super) fn read_layer(layer: &Layer, errors: &mut Vec<RowError>) -> LayerItem
         return items;
     }
     let breaks = layer.text.match_indices('\n').map(|(at, _)| at).collect();
-    let mut reader = Reader { breaks, source, errors };
+    let mut reader = Reader { breaks, source, head: layer.head, errors };
     let (document, syntax) = DeTable::parse_recoverable(&layer.text);
     for error in &syntax {
         let line = error.span().map_or(0, |span| reader.line(&span));
@@ -137,7 +143,7 @@ pub(super) fn read_layer(layer: &Layer, errors: &mut Vec<RowError>) -> LayerItem
     }
     // What a recovered parse says about the rest would mostly be consequences.
     if syntax.is_empty() {
-        reader.document(document.get_ref(), layer.head, &mut items);
+        reader.document(document.get_ref(), &mut items);
     }
     items
 }
@@ -146,6 +152,8 @@ struct Reader<'a> {
     /// Offsets of the line breaks, ascending.
     breaks: Vec<usize>,
     source: Source,
+    /// Top-level keys that belong to whoever read the file.
+    head: &'static [&'static str],
     errors: &'a mut Vec<RowError>,
 }
 
@@ -157,20 +165,21 @@ impl Reader<'_> {
         u32::try_from(breaks + 1).unwrap_or(u32::MAX)
     }
 
-    fn document(&mut self, document: &DeTable<'_>, head: &[&str], items: &mut LayerItems) {
+    fn document(&mut self, document: &DeTable<'_>, items: &mut LayerItems) {
         for (key, value) in document {
             let name = key.get_ref().as_ref();
-            if head.contains(&name) {
+            if self.head.contains(&name) {
+                self.head_value(value, name);
                 continue;
             }
             let line = self.line(&key.span());
             if !KINDS.contains(&name) {
-                let known: String = head.iter().map(|key| format!("`{key}`, ")).collect();
+                let known: String = self.head.iter().map(|key| format!("`{key}`, ")).collect();
                 let problem =
                     format!("unknown key; a layer has {known}`[[insert]]` and `[[row]]` tables");
                 let mut error = self.source.error(line, None, problem);
                 error.field = Some(name.to_owned());
-                let known = KINDS.iter().chain(head).copied();
+                let known = KINDS.iter().chain(self.head).copied();
                 error.suggestion = nearest(name, known).map(str::to_owned);
                 self.errors.push(error);
                 continue;
@@ -180,6 +189,13 @@ impl Reader<'_> {
                 entries.iter().filter_map(|entry| self.item(entry, name)).collect();
             if name == "insert" { items.inserts = read } else { items.patches = read }
         }
+    }
+
+    /// Reports what [`Layer::head_value`] could not read.
+    fn head_value(&mut self, value: &Spanned<DeValue<'_>>, name: &str) {
+        let known = self.errors.len();
+        drop(self.value(value, name, None, &mut BTreeMap::new()));
+        self.errors[known..].iter_mut().for_each(|error| error.field = Some(name.to_owned()));
     }
 
     fn entries<'t, 'i>(
@@ -256,6 +272,10 @@ impl Reader<'_> {
             "plugin" => "a string",
             "disabled" => "true or false",
             "config" => "a table",
+            _ if self.head.contains(&name) => {
+                let problem = "belongs at the top of the file, before the first `[[..]]` table";
+                return self.push(line, row, Some(name), problem.to_owned(), None);
+            }
             _ => {
                 let suggestion = nearest(name, INSERT_KEYS).map(str::to_owned);
                 let problem = "unknown key; a row has `id`, `plugin`, `config`, `disabled`";

@@ -46,6 +46,31 @@ pub(super) fn check_places(
     if errors.is_empty() { Ok(()) } else { Err(errors) }
 }
 
+/// Checks the rows of the process as at a start, when only `given` services are there, and answers
+/// the mount order of the rows that stay, then of those that reload.
+pub(super) fn start_order(
+    rows: &[Row],
+    catalog: &Catalog,
+    given: &dyn Fn(TypeId) -> bool,
+) -> Result<(Vec<usize>, Vec<usize>), Vec<RowError>> {
+    check_places(rows, catalog, Places::Global)?;
+    let all: Vec<usize> = (0..rows.len()).collect();
+    // A service of a row that stays and one of a row that reloads would be in two scopes, and one
+    // would hide the other.
+    let mut errors = provided_twice(rows, &all, catalog);
+    let (standing, live) = split(rows, catalog);
+    let stay = providers(&enabled_rows(rows, &standing, catalog));
+    let first = order(rows, &standing, catalog, given);
+    let then = order(rows, &live, catalog, &|key| given(key) || stay.contains_key(&key));
+    match (first, then) {
+        (Ok(first), Ok(then)) if errors.is_empty() => return Ok((first, then)),
+        (first, then) => {
+            errors.extend(first.err().into_iter().chain(then.err()).flatten());
+        }
+    }
+    Err(errors)
+}
+
 /// Those of the rows `of` that are enabled, in mount order below the scope `around`: providers
 /// first, ties in row order.
 pub(super) fn mount_order(
@@ -54,63 +79,84 @@ pub(super) fn mount_order(
     catalog: &Catalog,
     around: &Scope,
 ) -> Result<Vec<usize>, Vec<RowError>> {
-    let mut errors = Vec::new();
-    let enabled = enabled_rows(rows, of, catalog, &mut errors);
-    let providers = providers(rows, &enabled, &mut errors);
+    let mut errors = provided_twice(rows, of, catalog);
+    match order(rows, of, catalog, &|key| around.sees(key)) {
+        Ok(order) if errors.is_empty() => return Ok(order),
+        more => errors.extend(more.err().into_iter().flatten()),
+    }
+    Err(errors)
+}
+
+fn order(
+    rows: &[Row],
+    of: &[usize],
+    catalog: &Catalog,
+    there: &dyn Fn(TypeId) -> bool,
+) -> Result<Vec<usize>, Vec<RowError>> {
+    let mut errors = unknown_plugins(rows, of, catalog);
+    let enabled = enabled_rows(rows, of, catalog);
+    let providers = providers(&enabled);
     let mut waits: HashMap<usize, BTreeSet<usize>> = HashMap::new();
     for (at, def) in &enabled {
         let on = waits.entry(*at).or_default();
         for key in (def.needs)() {
             match providers.get(&key.type_id()) {
                 Some(provider) => drop(on.insert(*provider)),
-                None if around.sees(key.type_id()) => {}
+                None if there(key.type_id()) => {}
                 None => errors.push(missing(&rows[*at], key, rows, catalog)),
             }
         }
         on.extend((def.wants)().iter().filter_map(|key| providers.get(&key.type_id())));
     }
-    if !errors.is_empty() {
-        return Err(errors);
-    }
-    sort(rows, waits)
+    if errors.is_empty() { sort(rows, waits) } else { Err(errors) }
 }
 
 fn enabled_rows<'c>(
     rows: &[Row],
     of: &[usize],
     catalog: &'c Catalog,
-    errors: &mut Vec<RowError>,
 ) -> Vec<(usize, &'c PluginDef)> {
-    let mut enabled = Vec::new();
-    for (at, row) in of.iter().map(|at| (*at, &rows[*at])).filter(|(_, row)| !row.disabled) {
-        match catalog.get(&row.plugin) {
-            Some(def) => enabled.push((at, def)),
-            // Only when composed with another catalog.
-            None => errors.push(row.error(format!("there is no plugin `{}`", row.plugin))),
-        }
-    }
-    enabled
+    let enabled = of.iter().filter(|at| !rows[**at].disabled);
+    enabled.filter_map(|at| Some((*at, catalog.get(&rows[*at].plugin)?))).collect()
 }
 
-fn providers(
-    rows: &[Row],
-    enabled: &[(usize, &PluginDef)],
-    errors: &mut Vec<RowError>,
-) -> HashMap<TypeId, usize> {
-    let mut providers: HashMap<TypeId, usize> = HashMap::new();
+/// There are any only when the rows were composed with another catalog.
+fn unknown_plugins(rows: &[Row], of: &[usize], catalog: &Catalog) -> Vec<RowError> {
+    let enabled = of.iter().map(|at| &rows[*at]).filter(|row| !row.disabled);
+    let unknown = enabled.filter(|row| catalog.get(&row.plugin).is_none());
+    unknown.map(|row| row.error(format!("there is no plugin `{}`", row.plugin))).collect()
+}
+
+/// The first row that provides each service.
+fn providers(enabled: &[(usize, &PluginDef)]) -> HashMap<TypeId, usize> {
+    let mut providers = HashMap::new();
     for (at, def) in enabled {
         for key in (def.provides)() {
-            let Some(first) = providers.insert(key.type_id(), *at) else { continue };
+            providers.entry(key.type_id()).or_insert(*at);
+        }
+    }
+    providers
+}
+
+fn provided_twice(rows: &[Row], of: &[usize], catalog: &Catalog) -> Vec<RowError> {
+    let enabled = enabled_rows(rows, of, catalog);
+    let providers = providers(&enabled);
+    let mut errors = Vec::new();
+    for (at, def) in &enabled {
+        for key in (def.provides)() {
+            let Some(first) = providers.get(&key.type_id()).filter(|first| *first != at) else {
+                continue;
+            };
             let problem = format!(
                 "service `{}` is already provided by row `{}` ({}); disable one of the two",
                 key.name(),
-                rows[first].id,
-                rows[first].origin.place()
+                rows[*first].id,
+                rows[*first].origin.place()
             );
             errors.push(rows[*at].error(problem));
         }
     }
-    providers
+    errors
 }
 
 fn missing(row: &Row, key: ServiceKey, rows: &[Row], catalog: &Catalog) -> RowError {

@@ -8,5 +8,8 @@ mod fields;
 mod generations;
 mod model;
 mod plugins;
+mod registry;
+mod reload;
+mod rig;
 mod rows;
 mod scopes;
