@@ -10,21 +10,22 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use reins_kernel::Scope;
 use reins_schema::{
     CallConfig, CallId, CancelCause, Draft, InboxTarget, Message, MessageId, RequestHeader,
     SessionId,
 };
-use reins_session::{Core, Effect, Input, Op, QueueEdit, Refusal, Status};
+use reins_session::{Core, Effect, Input, Limits, Op, QueueEdit, Refusal, Status};
 use reins_store::Log;
 use reins_world::{CancelToken, Clock};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::approvals::Question;
-use crate::events::{ApprovalDecided, own_draft};
+use crate::events::{ApprovalDecided, ChangedRow, CompositionChanged, own_draft};
+use crate::limits::TurnLimits;
 use crate::observations::Observations;
 use crate::pipeline::{ReadyCall, ToolSet};
+use crate::place::{CurrentScope, Move, Mover, Place};
 use crate::prompt::SectionText;
 use crate::provider::{Provider, Rendered, Renderer};
 
@@ -61,9 +62,15 @@ pub(crate) enum Done {
     /// A prepared call, with what its body needs.
     Prepared { input: Input, call_id: CallId, ready: Option<ReadyCall> },
     /// An assembled prompt.
-    Assembled { input: Input, sections: Vec<SectionText> },
+    Assembled { input: Input, sections: Vec<SectionText>, begun: Option<Box<Begun>> },
     /// A resolved request.
     Configured { input: Input, plan: Option<Plan> },
+}
+
+/// What a turn takes at its first step.
+pub(crate) struct Begun {
+    pub(crate) tools: ToolSet,
+    pub(crate) moved: Option<Move>,
 }
 
 /// What an attempt needs besides its bytes.
@@ -82,18 +89,23 @@ pub(crate) struct DriverLimits {
 
 /// What the driver is given, the same for its whole life.
 pub(crate) struct Environment {
-    pub(crate) scope: Scope,
     pub(crate) session: SessionId,
     pub(crate) cwd: PathBuf,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) limits: DriverLimits,
+    pub(crate) mover: Mover,
+    /// The limits that were asked for.
+    pub(crate) wish: TurnLimits,
+    pub(crate) current_scope: CurrentScope,
     /// Why the agent is dead, for its owner.
     pub(crate) dead: Arc<OnceLock<String>>,
 }
 
 pub(crate) struct Driver {
     pub(crate) env: Environment,
+    pub(crate) place: Place,
     pub(crate) core: Core,
+    pub(crate) core_limits: Limits,
     pub(crate) log: Log,
     pub(crate) mailbox: mpsc::Receiver<Command>,
     /// Weak, so that the mailbox closes with its last outside owner.
@@ -238,7 +250,10 @@ impl Driver {
                 }
                 input
             }
-            Done::Assembled { input, sections } => {
+            Done::Assembled { input, sections, begun } => {
+                if let Some(begun) = begun {
+                    self.begin_turn(*begun).await;
+                }
                 self.turn.previous_sections = std::mem::replace(&mut self.turn.sections, sections);
                 input
             }
@@ -248,6 +263,46 @@ impl Driver {
             }
         };
         self.feed(input).await;
+    }
+
+    /// Takes the tools of a turn, and first moves to a newer generation.
+    async fn begin_turn(&mut self, begun: Begun) {
+        if let Some(moved) = begun.moved {
+            self.move_on(moved).await;
+        }
+        self.turn.tools = begun.tools;
+    }
+
+    async fn move_on(&mut self, to: Move) {
+        let Move { place, generation, changes } = to;
+        let rows = changes.into_iter().map(|change| ChangedRow {
+            row: change.row,
+            what: change.what.to_owned(),
+            place: change.origin.place(),
+        });
+        let mut changed = CompositionChanged { generation, rows: rows.collect(), refused: None };
+        match place {
+            Ok(place) => {
+                let limits = place.limits(self.env.wish);
+                self.env.current_scope.set(place.scope.clone());
+                self.place = place;
+                // Both are of a provider of the old generation.
+                self.turn.renderer = None;
+                self.turn.plan = None;
+                self.core_limits = Limits {
+                    steps: limits.steps,
+                    tool_calls: limits.tool_calls,
+                    time_ms: limits.time_ms,
+                    ..self.core_limits
+                };
+                self.feed(Input::UseLimits(self.core_limits)).await;
+            }
+            Err(problem) => changed.refused = Some(problem),
+        }
+        if let Ok(draft) = own_draft(CompositionChanged::TYPE, &changed) {
+            let ticket = self.ticket();
+            self.feed(Input::Commit { ticket, draft }).await;
+        }
     }
 
     /// One step of the core and everything it asks for, until nothing is known at once.

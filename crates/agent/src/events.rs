@@ -1,6 +1,6 @@
 //! Event types that plugins register, and the agent's own.
 
-use reins_schema::{CallId, Draft};
+use reins_schema::{CallId, Draft, Event};
 use serde::{Deserialize, Serialize};
 
 use crate::commands::CommandRun;
@@ -8,15 +8,14 @@ use crate::commands::CommandRun;
 pub use reins_session::EventType;
 
 /// The event types of this crate.
-pub const EVENT_TYPES: [(&str, EventType); 5] = [
+pub const EVENT_TYPES: [(&str, EventType); 6] = [
     (ApprovalAsked::TYPE, EventType { version: 1, ignorable: true }),
     (ApprovalDecided::TYPE, EventType { version: 1, ignorable: true }),
     (SandboxMode::TYPE, EventType { version: 1, ignorable: false }),
+    (CompositionChanged::TYPE, EventType { version: 1, ignorable: true }),
+    (PresetSelected::TYPE, EventType { version: 1, ignorable: true }),
     (CommandRun::TYPE, EventType { version: 1, ignorable: true }),
-    (COMPOSITION_CHANGED, EventType { version: 1, ignorable: true }),
 ];
-
-const COMPOSITION_CHANGED: &str = "composition/changed";
 
 /// `approval/asked`
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,6 +63,55 @@ pub struct SandboxMode {
 impl SandboxMode {
     /// The event's type.
     pub const TYPE: &'static str = "sandbox/mode";
+}
+
+/// `composition/changed`: the agent goes on in another generation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CompositionChanged {
+    /// The generation's number in its process.
+    pub generation: u64,
+    /// The rows that differ.
+    pub rows: Vec<ChangedRow>,
+    /// Why the agent stays in the generation it was in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
+}
+
+/// A row of [`CompositionChanged`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChangedRow {
+    /// Its id.
+    pub row: String,
+    /// `added`, `removed`, `enabled`, `disabled` or `changed`.
+    pub what: String,
+    /// `file:line`, or the layer's name.
+    pub place: String,
+}
+
+impl CompositionChanged {
+    /// The event's type.
+    pub const TYPE: &'static str = "composition/changed";
+}
+
+/// `agent-preset/selected`: overrides the preset that the session's header names.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PresetSelected {
+    /// The preset's name.
+    pub agent_preset: String,
+}
+
+impl PresetSelected {
+    /// The event's type.
+    pub const TYPE: &'static str = "agent-preset/selected";
+
+    /// The preset that an event selects; `None` for every other event.
+    pub fn of(event: &Event) -> Option<String> {
+        let is_this = event.body.kind == Self::TYPE;
+        let read = || serde_json::from_str::<Self>(event.body.data.get()).ok();
+        is_this.then(read).flatten().map(|selected| selected.agent_preset)
+    }
 }
 
 /// The uncommitted event of a registered type.

@@ -1,47 +1,48 @@
 //! Making agents: a transaction that either publishes a working agent or leaves nothing.
 
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use reins_kernel::{
-    BoxFuture, Mount, MountError, Plugin, PluginDef, Registration, Scope, ServiceKey,
-};
+use futures_util::future::join_all;
+use reins_kernel::{BoxFuture, Mount, MountError, Plugin, PluginDef, Scope, ServiceKey};
 use reins_schema::{CallConfig, FORMAT, Header, SessionId};
 use reins_session::{Core, Input, KnownTypes, Limits, Status};
 use reins_store::{OpenSession, Store, StoreError};
 use reins_world::Clock;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tokio::sync::{Mutex, mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
+use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 use crate::approvals::Committer;
 use crate::driver::{Driver, DriverLimits, Environment, TurnState, Waiting};
-use crate::events::{EVENT_TYPES, EventType, SandboxMode, own_draft};
-use crate::handle::{Agent, Shared};
+use crate::events::{EVENT_TYPES, EventType, PresetSelected, SandboxMode, own_draft};
+use crate::handle::{Agent, Shared, WeakAgent};
+use crate::limits::{self, TurnLimits};
 use crate::observations::Observations;
+use crate::place::{CurrentScope, Generations, Mover, Place, PresetScope, Setup};
 use crate::prompt::snapshot_text;
 use crate::size::MAX_PAYLOAD_BYTES;
 
 /// What an agent is made of.
 pub struct AgentOrder {
-    /// The scope of the generation; the agent gets a child of it.
-    pub scope: Scope,
+    /// The scope of its agent preset; the agent gets a child of it.
+    pub preset: PresetScope,
+    /// Who knows newer generations; `None` = it stays in this one.
+    pub generations: Option<Arc<dyn Generations>>,
     /// New session, or one that continues.
     pub session: SessionOrder,
     /// Its directory.
     pub cwd: PathBuf,
     /// The model; `None` = what the session used last.
     pub model: Option<CallConfig>,
-    /// Limits of a turn; `None` = those of the row.
-    pub max_steps: Option<u64>,
-    /// In milliseconds; `None` = that of the row.
-    pub max_time_ms: Option<u64>,
+    /// Limits of a turn, where they differ from those of the rows.
+    pub limits: TurnLimits,
     /// Registers things in the agent's own scope before anything runs.
-    #[expect(clippy::type_complexity, reason = "one use, and an alias would hide it")]
-    pub setup: Option<Box<dyn FnOnce(&Scope) -> Result<Vec<Registration>, String> + Send>>,
+    pub setup: Option<Setup>,
 }
 
 /// Which session.
@@ -63,6 +64,9 @@ pub enum AgentError {
     /// A service is missing.
     #[error("{0}")]
     Missing(String),
+    /// The process is about to end.
+    #[error("no agent can be started any more: Reins is ending")]
+    Ending,
     /// The owner's own set-up refused.
     #[error("setting up the agent: {0}")]
     Setup(String),
@@ -84,13 +88,17 @@ pub enum AgentError {
     },
 }
 
-/// The service that makes agents.
+/// The service that makes agents and owns them until their end.
 pub trait AgentFactory: Send + Sync {
-    /// Opens the session, repairs it, starts the driver, publishes.
+    /// Opens the session, repairs it, starts the driver, publishes. When the future is dropped, what
+    /// was begun is undone behind it.
     ///
     /// # Errors
     /// Any of [`AgentError`]; then the session is closed again.
-    fn make(&self, order: AgentOrder) -> BoxFuture<'_, Result<Agent, AgentError>>;
+    fn make(&self, order: AgentOrder) -> BoxFuture<'static, Result<Agent, AgentError>>;
+
+    /// Closes every agent and waits until nothing of them is left. No agent is made from then on.
+    fn close_all(&self) -> BoxFuture<'static, ()>;
 }
 
 /// Settings of the row `agent-loop`.
@@ -99,12 +107,6 @@ pub trait AgentFactory: Send + Sync {
 struct LoopConfig {
     /// Tool bodies that run at once, at least 1.
     parallel_tools: usize,
-    /// Steps of a turn; 0 = no limit.
-    max_steps: u64,
-    /// Tool calls of a turn; 0 = no limit.
-    max_tool_calls: u64,
-    /// Wall time of a turn in seconds; 0 = no limit.
-    max_time_s: u64,
     /// Messages that may wait.
     inbox: usize,
     /// Milliseconds that a cancelled tool may take to end.
@@ -119,9 +121,6 @@ impl Default for LoopConfig {
     fn default() -> Self {
         Self {
             parallel_tools: 10,
-            max_steps: 0,
-            max_tool_calls: 0,
-            max_time_s: 0,
             inbox: 1000,
             cancel_grace_ms: 5000,
             max_result_bytes: 50_000,
@@ -133,12 +132,12 @@ impl Default for LoopConfig {
 /// The row `agent-loop`: the driver and the agent's own event types.
 struct LoopPlugin;
 
-/// The plugin of this crate.
-pub const PLUGIN: PluginDef = PluginDef::of::<LoopPlugin>();
+/// The plugins of this crate.
+pub const PLUGINS: &[PluginDef] = &[PluginDef::of::<LoopPlugin>(), limits::PLUGIN];
 
 impl Plugin for LoopPlugin {
     const NAME: &'static str = "agent-loop";
-    const SUMMARY: &'static str = "Drives sessions: turns, steps, tools, cancellation, limits.";
+    const SUMMARY: &'static str = "Drives sessions: turns, steps, tools, cancellation.";
     type Config = LoopConfig;
 
     fn needs() -> Vec<ServiceKey> {
@@ -164,15 +163,32 @@ impl Plugin for LoopPlugin {
         for (name, event_type) in EVENT_TYPES {
             mount.add::<EventType>(name, Arc::new(event_type))?;
         }
-        let factory = LoopFactory { store: mount.need()?, clock: mount.need()?, config };
+        let maker = Maker {
+            store: mount.need()?,
+            clock: mount.need()?,
+            config,
+            agents: Mutex::default(),
+            tasks: TaskTracker::new(),
+        };
+        let factory = LoopFactory { maker: Arc::new(maker) };
+        let closing = factory.close_all();
+        mount.on_stop(move || closing);
         mount.provide::<dyn AgentFactory>(Arc::new(factory))
     }
 }
 
 struct LoopFactory {
+    maker: Arc<Maker>,
+}
+
+struct Maker {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     config: LoopConfig,
+    /// Agents that were made; those that are gone are forgotten when the next one is made.
+    agents: Mutex<Vec<WeakAgent>>,
+    /// Drivers, and agents in the making.
+    tasks: TaskTracker,
 }
 
 /// Commands that may wait in a mailbox; senders wait beyond that.
@@ -185,34 +201,75 @@ const MAX_LIMIT: usize = MAX_PAYLOAD_BYTES / 2;
 const MODE: &str = "danger-full-access";
 
 impl AgentFactory for LoopFactory {
-    fn make(&self, order: AgentOrder) -> BoxFuture<'_, Result<Agent, AgentError>> {
-        Box::pin(self.make_agent(order))
+    fn make(&self, order: AgentOrder) -> BoxFuture<'static, Result<Agent, AgentError>> {
+        let maker = Arc::clone(&self.maker);
+        Box::pin(async move {
+            if maker.tasks.is_closed() {
+                return Err(AgentError::Ending);
+            }
+            let (answer, made) = oneshot::channel();
+            let tasks = maker.tasks.clone();
+            // A task of its own, so that it runs to its end or back when the caller goes away.
+            let task = tasks.spawn(async move {
+                let made = maker.make(order).await;
+                if let Err(Ok(unwanted)) = answer.send(made) {
+                    unwanted.close().await;
+                }
+            });
+            if let Ok(made) = made.await {
+                return made;
+            }
+            // The spine must not fail silently: pass our own bug on to the caller.
+            match task.await.map_err(tokio::task::JoinError::try_into_panic) {
+                Err(Ok(panic)) => std::panic::resume_unwind(panic),
+                _ => Err(AgentError::Ending),
+            }
+        })
+    }
+
+    fn close_all(&self) -> BoxFuture<'static, ()> {
+        let maker = Arc::clone(&self.maker);
+        Box::pin(async move {
+            maker.tasks.close();
+            let agents = std::mem::take(&mut *maker.agents());
+            let closing = agents.iter().filter_map(WeakAgent::upgrade);
+            join_all(closing.map(|agent| async move { agent.close().await })).await;
+            maker.tasks.wait().await;
+        })
     }
 }
 
-impl LoopFactory {
-    async fn make_agent(&self, order: AgentOrder) -> Result<Agent, AgentError> {
-        let known = known_types(&order.scope);
+impl Maker {
+    fn agents(&self) -> MutexGuard<'_, Vec<WeakAgent>> {
+        self.agents.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn remember(&self, agent: &Agent) {
+        let mut agents = self.agents();
+        agents.retain(WeakAgent::is_alive);
+        agents.push(agent.downgrade());
+    }
+
+    async fn make(&self, order: AgentOrder) -> Result<Agent, AgentError> {
+        let known = known_types(&order.preset.scope);
         let mut seen = Seen::default();
-        let opened = self.open(&order.session, &order.cwd, known, &mut seen).await?;
+        let preset = order.preset.preset.clone();
+        let opened = self.open(&order, known, &mut seen).await?;
         let session = opened.header.id.clone();
         if let Some(reason) = opened.fold.read_only() {
             let reason = reason.to_owned();
             opened.log.close().await?;
             return Err(AgentError::ReadOnly { session, reason });
         }
-        let scope = order.scope.child(session.as_str());
-        let setup = order.setup.map_or(Ok(Vec::new()), |setup| setup(&scope));
-        let registrations = match setup {
-            Ok(registrations) => registrations,
+        let place = match Place::take(order.preset, &session, order.setup.as_ref()) {
+            Ok(place) => place,
             Err(problem) => {
                 opened.log.close().await?;
                 return Err(AgentError::Setup(problem));
             }
         };
-        let limits = self.limits(order.max_steps, order.max_time_ms);
+        let limits = self.limits(place.limits(order.limits));
         let env = Environment {
-            scope: scope.clone(),
             session: session.clone(),
             cwd: order.cwd,
             clock: self.clock.clone(),
@@ -221,41 +278,50 @@ impl LoopFactory {
                 max_result_bytes: self.config.max_result_bytes,
                 max_answer_bytes: self.config.max_answer_bytes,
             },
+            mover: Mover { generations: order.generations, setup: order.setup },
+            wish: order.limits,
+            current_scope: CurrentScope::new(place.scope.clone()),
             dead: Arc::new(OnceLock::new()),
         };
         let turn = TurnState {
             seed: order.model.unwrap_or_default(),
-            last_facts: seen.facts,
+            last_facts: seen.facts.take(),
             ..TurnState::default()
         };
-        let agent = start(opened, env, limits, turn, registrations);
-        if seen.mode.as_deref() != Some(MODE)
-            && let Err(reason) = record_mode(&agent.1).await
-        {
-            agent.0.close().await;
+        if seen.preset.is_none() {
+            seen.preset.clone_from(&opened.header.agent_preset);
+        }
+        let (agent, committer) = self.start(opened, env, place, limits, turn);
+        if let Err(reason) = record(&committer, &seen, &preset).await {
+            agent.close().await;
             return Err(AgentError::Start { session, reason });
         }
-        Ok(agent.0)
+        self.remember(&agent);
+        // Nobody has looked for agents to close since then, or somebody did before this one.
+        if self.tasks.is_closed() {
+            agent.close().await;
+            return Err(AgentError::Ending);
+        }
+        Ok(agent)
     }
 
     async fn open(
         &self,
-        session: &SessionOrder,
-        cwd: &Path,
+        order: &AgentOrder,
         known: KnownTypes,
         seen: &mut Seen,
     ) -> Result<OpenSession, AgentError> {
-        match session {
+        match &order.session {
             SessionOrder::New => {
                 let header = Header {
                     format: FORMAT,
                     id: SessionId::new(Uuid::now_v7().to_string()),
                     created_at: self.clock.now_ms(),
-                    cwd: cwd.to_owned(),
+                    cwd: order.cwd.clone(),
                     parent: None,
                     origin: None,
                     delegation_depth: 0,
-                    agent_preset: None,
+                    agent_preset: Some(order.preset.preset.to_string()),
                 };
                 Ok(self.store.create(header, known).await?)
             }
@@ -266,15 +332,67 @@ impl LoopFactory {
         }
     }
 
-    fn limits(&self, max_steps: Option<u64>, max_time_ms: Option<u64>) -> Limits {
-        let some = |value: u64| (value > 0).then_some(value);
+    fn limits(&self, of_turn: TurnLimits) -> Limits {
         Limits {
-            steps: max_steps.or(some(self.config.max_steps)),
-            tool_calls: some(self.config.max_tool_calls),
-            time_ms: max_time_ms.or(some(self.config.max_time_s.saturating_mul(1000))),
+            steps: of_turn.steps,
+            tool_calls: of_turn.tool_calls,
+            time_ms: of_turn.time_ms,
             parallel_tools: self.config.parallel_tools,
             inbox: self.config.inbox,
         }
+    }
+
+    fn start(
+        &self,
+        opened: OpenSession,
+        env: Environment,
+        place: Place,
+        limits: Limits,
+        turn: TurnState,
+    ) -> (Agent, Committer) {
+        let (mailbox_in, mailbox) = mpsc::channel(MAILBOX);
+        let (done_in, done) = mpsc::channel(ANSWERS);
+        let (inputs_in, inputs) = mpsc::channel(ANSWERS);
+        let (status_in, status) = watch::channel(Status::Idle);
+        let dead = Arc::clone(&env.dead);
+        let (scope, session) = (env.current_scope.clone(), env.session.clone());
+        let driver = Driver {
+            env,
+            place,
+            core: Core::new(opened.fold, limits),
+            core_limits: limits,
+            log: opened.log.clone(),
+            mailbox,
+            mailbox_in: mailbox_in.downgrade(),
+            done,
+            done_in,
+            inputs,
+            inputs_in,
+            status: status_in,
+            work: JoinSet::new(),
+            running: Default::default(),
+            bodies: Default::default(),
+            ready: Default::default(),
+            now: Default::default(),
+            waiting: Waiting::default(),
+            turn,
+            observations: Observations::default(),
+            next_ticket: 0,
+            closing: false,
+        };
+        let opened_input = Input::Opened { recovered: opened.recovered };
+        let task = self.tasks.spawn(driver.run(opened_input));
+        let committer = Committer { mailbox: mailbox_in.downgrade() };
+        let agent = Agent::new(Shared {
+            session,
+            scope,
+            mailbox: mailbox_in,
+            status,
+            dead,
+            log: opened.log,
+            task: tokio::sync::Mutex::new(Some(task)),
+        });
+        (agent, committer)
     }
 }
 
@@ -289,6 +407,7 @@ pub fn known_types(scope: &Scope) -> KnownTypes {
 struct Seen {
     facts: Option<String>,
     mode: Option<String>,
+    preset: Option<String>,
 }
 
 impl Seen {
@@ -306,65 +425,25 @@ impl Seen {
                 let data = event.body.data.get();
                 self.mode = serde_json::from_str::<SandboxMode>(data).ok().map(|mode| mode.mode);
             }
+            PresetSelected::TYPE => {
+                self.preset = PresetSelected::of(event).or_else(|| self.preset.take());
+            }
             _ => {}
         }
     }
 }
 
-async fn record_mode(committer: &Committer) -> Result<(), String> {
-    let mode = SandboxMode { mode: MODE.to_owned() };
-    let draft = own_draft(SandboxMode::TYPE, &mode).map_err(|e| e.to_string())?;
-    committer.commit(draft, None).await.map(|_| ()).map_err(|e| e.0)
-}
-
-fn start(
-    opened: OpenSession,
-    env: Environment,
-    limits: Limits,
-    turn: TurnState,
-    registrations: Vec<Registration>,
-) -> (Agent, Committer) {
-    let (mailbox_in, mailbox) = mpsc::channel(MAILBOX);
-    let (done_in, done) = mpsc::channel(ANSWERS);
-    let (inputs_in, inputs) = mpsc::channel(ANSWERS);
-    let (status_in, status) = watch::channel(Status::Idle);
-    let dead = Arc::clone(&env.dead);
-    let (scope, session) = (env.scope.clone(), env.session.clone());
-    let driver = Driver {
-        env,
-        core: Core::new(opened.fold, limits),
-        log: opened.log.clone(),
-        mailbox,
-        mailbox_in: mailbox_in.downgrade(),
-        done,
-        done_in,
-        inputs,
-        inputs_in,
-        status: status_in,
-        work: JoinSet::new(),
-        running: Default::default(),
-        bodies: Default::default(),
-        ready: Default::default(),
-        now: Default::default(),
-        waiting: Waiting::default(),
-        turn,
-        observations: Observations::default(),
-        next_ticket: 0,
-        closing: false,
-    };
-    let opened_input = Input::Opened { recovered: opened.recovered };
-    #[expect(clippy::disallowed_methods, reason = "the handle owns the task and `close` awaits it")]
-    let task = tokio::spawn(driver.run(opened_input));
-    let committer = Committer { mailbox: mailbox_in.downgrade() };
-    let agent = Agent::new(Shared {
-        session,
-        scope,
-        mailbox: mailbox_in,
-        status,
-        dead,
-        log: opened.log,
-        task: Mutex::new(Some(task)),
-        registrations,
-    });
-    (agent, committer)
+/// Writes down what differs from what the log says: the mode, and another preset.
+async fn record(committer: &Committer, seen: &Seen, preset: &str) -> Result<(), String> {
+    if seen.mode.as_deref() != Some(MODE) {
+        let mode = SandboxMode { mode: MODE.to_owned() };
+        let draft = own_draft(SandboxMode::TYPE, &mode).map_err(|e| e.to_string())?;
+        committer.commit(draft, None).await.map_err(|e| e.0)?;
+    }
+    if seen.preset.as_deref() != Some(preset) {
+        let selected = PresetSelected { agent_preset: preset.to_owned() };
+        let draft = own_draft(PresetSelected::TYPE, &selected).map_err(|e| e.to_string())?;
+        committer.commit(draft, None).await.map_err(|e| e.0)?;
+    }
+    Ok(())
 }

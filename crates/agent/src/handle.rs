@@ -1,8 +1,8 @@
 //! A live agent as its owner sees it.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
-use reins_kernel::{Registration, Scope};
+use reins_kernel::Scope;
 use reins_schema::{CallConfig, CancelCause, Draft, InboxTarget, Message, SessionId};
 use reins_session::{QueueEdit, Refusal, Status};
 use reins_store::{Log, StoreError, Subscription};
@@ -10,6 +10,7 @@ use tokio::sync::{Mutex, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
 use crate::driver::Command;
+use crate::place::CurrentScope;
 use crate::size::{check_bytes, check_message};
 
 /// A live agent. Clones share it; whoever calls [`Agent::close`] ends it for all.
@@ -20,15 +21,12 @@ pub struct Agent {
 
 pub(crate) struct Shared {
     pub(crate) session: SessionId,
-    pub(crate) scope: Scope,
+    pub(crate) scope: CurrentScope,
     pub(crate) mailbox: mpsc::Sender<Command>,
     pub(crate) status: watch::Receiver<Status>,
     pub(crate) dead: Arc<OnceLock<String>>,
     pub(crate) log: Log,
     pub(crate) task: Mutex<Option<JoinHandle<()>>>,
-    /// What the owner registered for this agent; undone when the last clone is gone.
-    #[expect(dead_code, reason = "held for its drop")]
-    pub(crate) registrations: Vec<Registration>,
 }
 
 impl Agent {
@@ -41,9 +39,15 @@ impl Agent {
         &self.shared.session
     }
 
-    /// Its scope: what is registered here is seen by this agent only.
-    pub fn scope(&self) -> &Scope {
-        &self.shared.scope
+    /// Its scope now: what is registered here is seen by this agent only. An agent that moves to
+    /// another generation gets a new one, with what [`AgentOrder::setup`](crate::AgentOrder::setup)
+    /// registers and nothing else.
+    pub fn scope(&self) -> Scope {
+        self.shared.scope.get()
+    }
+
+    pub(crate) fn downgrade(&self) -> WeakAgent {
+        WeakAgent(Arc::downgrade(&self.shared))
     }
 
     /// Puts a message into the inbox. Resolves when the insertion is on disk; from then on no
@@ -154,9 +158,12 @@ impl Agent {
     /// Cancels, waits until all its work is still and the log is on disk, and ends it.
     pub async fn close(&self) {
         drop(self.command(Command::Close).await);
-        let task = self.shared.task.lock().await.take();
-        if let Some(task) = task
-            && let Err(end) = task.await
+        // Held while waiting, so that whoever calls this, too, returns after the end only.
+        let mut task = self.shared.task.lock().await;
+        let Some(running) = task.as_mut() else { return };
+        let ended = running.await;
+        *task = None;
+        if let Err(end) = ended
             && let Ok(panic) = end.try_into_panic()
         {
             // The spine must not fail silently: pass our own bug on to the owner.
@@ -166,6 +173,19 @@ impl Agent {
 
     async fn command(&self, command: Command) -> Result<(), Refusal> {
         self.shared.mailbox.send(command).await.map_err(|_| ended())
+    }
+}
+
+/// An agent that somebody may still hold.
+pub(crate) struct WeakAgent(Weak<Shared>);
+
+impl WeakAgent {
+    pub(crate) fn upgrade(&self) -> Option<Agent> {
+        self.0.upgrade().map(|shared| Agent { shared })
+    }
+
+    pub(crate) fn is_alive(&self) -> bool {
+        self.0.strong_count() > 0
     }
 }
 

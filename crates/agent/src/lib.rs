@@ -11,8 +11,10 @@ mod erase;
 mod events;
 mod factory;
 mod handle;
+mod limits;
 mod observations;
 mod pipeline;
+mod place;
 mod prompt;
 mod provider;
 mod size;
@@ -27,13 +29,18 @@ pub use commands::{
     CommandSource, OpenQuote, find_command, list_commands,
 };
 pub use erase::erase;
-pub use events::{ApprovalAsked, ApprovalDecided, EVENT_TYPES, EventType, SandboxMode, draft};
-pub use factory::{AgentError, AgentFactory, AgentOrder, PLUGIN, SessionOrder, known_types};
+pub use events::{
+    ApprovalAsked, ApprovalDecided, ChangedRow, CompositionChanged, EVENT_TYPES, EventType,
+    PresetSelected, SandboxMode, draft,
+};
+pub use factory::{AgentError, AgentFactory, AgentOrder, PLUGINS, SessionOrder, known_types};
 pub use handle::Agent;
+pub use limits::TurnLimits;
 pub use observations::Observations;
+pub use place::{Generations, Newer, PresetScope, Setup};
 pub use prompt::{PromptContext, PromptSection, RuntimeFact};
 pub use provider::{
-    ModelInfo, Provider, Rendered, Renderer, ResolvedCall, RetryPolicy, StreamPart, WireCall,
-    find_provider,
+    ModelInfo, Provider, ProviderName, Rendered, Renderer, ResolvedCall, RetryPolicy, StreamPart,
+    WireCall, find_provider,
 };
 pub use tool::{AnyTool, Tool, ToolContext, ToolEffect, ToolFailure, ToolReply, ToolSuccess};

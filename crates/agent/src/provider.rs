@@ -17,17 +17,18 @@ pub trait Provider: Send + Sync {
     /// The id that addresses it: `deepseek` in `deepseek/deepseek-v4-flash`.
     fn id(&self) -> &str;
 
-    /// Other ids that mean this one.
-    fn aliases(&self) -> &[String];
-
-    /// Models that are known, best first. May be empty when any id is accepted.
-    fn models(&self) -> Vec<ModelInfo>;
+    /// Models that are known, best first. Empty when any id is accepted.
+    fn models(&self) -> Vec<ModelInfo> {
+        Vec::new()
+    }
 
     /// Whether a request could leave now: key present, URL usable. No network.
     ///
     /// # Errors
     /// AUTH when there is no key, saying every way to give one.
-    fn ready(&self) -> Result<(), Failure>;
+    fn ready(&self) -> Result<(), Failure> {
+        Ok(())
+    }
 
     /// Fills in defaults and checks what can be checked without the network.
     ///
@@ -43,7 +44,16 @@ pub trait Provider: Send + Sync {
     fn send(&self, call: WireCall) -> BoxStream<'static, Result<StreamPart, Failure>>;
 
     /// How often and when a failed attempt is repeated.
-    fn retry_policy(&self) -> RetryPolicy;
+    fn retry_policy(&self) -> RetryPolicy {
+        RetryPolicy::never()
+    }
+}
+
+/// Another name of a provider: an entry under that name. No two rows can claim one name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProviderName {
+    /// The id of the provider, under which its `dyn Provider` entry stands.
+    pub provider: String,
 }
 
 /// A known model.
@@ -144,6 +154,19 @@ pub struct RetryPolicy {
     pub jitter: f64,
 }
 
+impl RetryPolicy {
+    /// No failure is repeated.
+    pub fn never() -> Self {
+        Self {
+            codes: Vec::new(),
+            max_retries: 0,
+            initial_delay_ms: 0,
+            max_delay_ms: 0,
+            jitter: 0.0,
+        }
+    }
+}
+
 /// Finds the provider and lets it complete the configuration.
 pub(crate) fn resolve(
     scope: &Scope,
@@ -155,17 +178,16 @@ pub(crate) fn resolve(
     Ok((provider, call))
 }
 
-/// The provider with this id or alias.
+/// The provider with this id or other name.
 ///
 /// # Errors
 /// INVALID_REQUEST naming the ids that exist.
 pub fn find_provider(scope: &Scope, id: &str) -> Result<Arc<dyn Provider>, Failure> {
-    let entries = scope.entries::<dyn Provider>();
-    let found = entries.iter().find(|entry| {
-        entry.value.id() == id || entry.value.aliases().iter().any(|alias| alias == id)
-    });
-    found.map(|entry| entry.value.clone()).ok_or_else(|| {
-        let ids: Vec<&str> = entries.iter().map(|entry| entry.value.id()).collect();
+    let named = scope.entry::<ProviderName>(id);
+    let found = scope.entry::<dyn Provider>(named.as_ref().map_or(id, |name| &name.value.provider));
+    found.map(|entry| entry.value).ok_or_else(|| {
+        let entries = scope.entries::<dyn Provider>();
+        let ids: Vec<&str> = entries.iter().map(|entry| &*entry.name).collect();
         let known = if ids.is_empty() {
             "no provider row is enabled".to_owned()
         } else {

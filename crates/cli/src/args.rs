@@ -59,9 +59,8 @@ pub(crate) enum Command {
 
 #[derive(Debug, Args)]
 pub(crate) struct ComposeArgs {
-    /// The stack of layers to run with.
-    // There is only one so far.
-    #[arg(long, value_name = "NAME", default_value = "default", hide = true)]
+    /// The stack of layers to run with: default, sdk, or one of your own.
+    #[arg(long, value_name = "NAME", default_value = "default")]
     pub(crate) profile: String,
     /// A file of rows on top of all others; may be given several times.
     #[arg(long, value_name = "FILE")]
@@ -86,6 +85,9 @@ pub(crate) struct RunArgs {
     /// The directory to work in; the current one if not given.
     #[arg(long, value_name = "DIR")]
     pub(crate) cwd: Option<PathBuf>,
+    /// The agent preset: standard, minimal, or one of your own.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) preset: Option<String>,
     #[command(flatten)]
     pub(crate) compose: ComposeArgs,
     /// End the turn after this many model answers.

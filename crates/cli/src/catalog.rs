@@ -9,11 +9,11 @@ pub(crate) fn catalog(more: &[PluginDef]) -> Result<Catalog, CliError> {
     let plugins: Vec<PluginDef> = [
         reins_world::PLUGINS,
         &[reins_store::PLUGIN],
-        &[reins_agent::PLUGIN],
+        reins_agent::PLUGINS,
         reins_providers::PLUGINS,
         reins_tools::PLUGINS,
         reins_features::PLUGINS,
-        &[reins_host::PLUGIN],
+        reins_host::PLUGINS,
         more,
     ]
     .concat();

@@ -12,17 +12,18 @@ use crate::terminal;
 pub(crate) async fn explain(start: &Start, command: ExplainCommand) -> Result<u8, CliError> {
     let ExplainCommand::Tool { name, compose } = command;
     let host = start.host(&compose, None).await?;
-    let text = tool(&host, &name);
+    let text = tool(&host, &name).await;
     host.stop().await;
     terminal::print_text(&text?)
         .map_err(|e| CliError::internal(format!("standard output: {e}")))?;
     Ok(exit::COMPLETED)
 }
 
-fn tool(host: &Host, name: &str) -> Result<String, CliError> {
-    let scope = host.scope();
+async fn tool(host: &Host, name: &str) -> Result<String, CliError> {
+    let scope = &host.scope().await;
+    let (rows, _) = host.rows("").await;
     let Some(entry) = scope.entry::<dyn AnyTool>(name) else {
-        if let Some(row) = disabled(host.rows(), name) {
+        if let Some(row) = disabled(&rows, name) {
             return Err(row);
         }
         let tools = scope.entries::<dyn AnyTool>();
@@ -35,7 +36,7 @@ fn tool(host: &Host, name: &str) -> Result<String, CliError> {
     };
     let schema = entry.value.schema();
     let mut text = format!("tool `{name}` comes from {}\n", entry.origin);
-    let row = host.rows().iter().find(|row| row.id == *entry.origin.row);
+    let row = rows.iter().find(|row| row.id == *entry.origin.row);
     for patch in row.into_iter().flat_map(|row| &row.patched_by) {
         text.push_str(&format!("changed by {} ({})\n", patch.layer, patch.place()));
     }

@@ -3,15 +3,15 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use reins_host::Host;
-use reins_kernel::{Catalog, Composition, Layer, References, Root, RowError, compose};
+use reins_host::{Blueprint, Host};
+use reins_kernel::{Catalog, Composition, Layer, RowError};
 use reins_world::Env;
 
 use crate::args::ComposeArgs;
 use crate::catalog::catalog;
 use crate::entry::Additions;
 use crate::exit::CliError;
-use crate::layers::layers;
+use crate::layers::Files;
 
 /// What the process was started with; read once.
 pub(crate) struct Start {
@@ -22,18 +22,28 @@ pub(crate) struct Start {
 }
 
 impl Start {
-    /// The rows in force.
-    pub(crate) fn compose(
+    /// The files and texts that rows come from; `extra` is a layer on top of all others.
+    pub(crate) fn files(&self, args: &ComposeArgs, extra: Option<Layer>) -> Files {
+        let ComposeArgs { profile, patch } = args;
+        Files::new(self.home.clone(), profile.clone(), patch, self.additions.rows, extra)
+    }
+
+    pub(crate) fn blueprint(
         &self,
         args: &ComposeArgs,
         extra: Option<Layer>,
-    ) -> Result<Composition, CliError> {
-        let mut layers = layers(&args.profile, &self.home, &args.patch, self.additions.rows)?;
-        layers.extend(extra);
-        let env =
-            |name: &str| self.env.get(name).and_then(|value| value.to_str()).map(str::to_owned);
-        let references = References { env: &env, home: &self.home };
-        compose(&layers, &self.catalog()?, &references).map_err(|errors| row_errors(&errors))
+    ) -> Result<Blueprint, CliError> {
+        Ok(Blueprint {
+            catalog: self.catalog()?,
+            source: Arc::new(self.files(args, extra)),
+            env: Arc::clone(&self.env),
+            home: self.home.clone(),
+        })
+    }
+
+    /// The rows in force.
+    pub(crate) fn compose(&self, args: &ComposeArgs) -> Result<Composition, CliError> {
+        self.blueprint(args, None)?.rows().map_err(|errors| row_errors(&errors))
     }
 
     /// Mounts the rows; warnings go to standard error.
@@ -42,12 +52,11 @@ impl Start {
         args: &ComposeArgs,
         extra: Option<Layer>,
     ) -> Result<Host, CliError> {
-        let composition = self.compose(args, extra)?;
-        for warning in &composition.warnings {
+        let (host, warnings) = Host::start(self.blueprint(args, extra)?).await?;
+        for warning in &warnings {
             crate::terminal::note(&format!("warning: {warning}"));
         }
-        let built = composition.build(&self.catalog()?, 1, self.root()?).await;
-        Ok(Host::new(built.map_err(|errors| row_errors(&errors))?)?)
+        Ok(host)
     }
 
     /// Every plugin that rows may name.
@@ -68,13 +77,6 @@ impl Start {
             return NAME.to_owned();
         }
         quoted(&own.to_string_lossy())
-    }
-
-    /// What only the process itself can provide.
-    pub(crate) fn root(&self) -> Result<Root, CliError> {
-        let mut root = Root::default();
-        root.give::<Env>(self.env.clone()).map_err(|e| CliError::internal(e.to_string()))?;
-        Ok(root)
     }
 }
 

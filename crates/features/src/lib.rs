@@ -1,5 +1,6 @@
 //! Features that are neither tool nor provider, one folder each.
 
+mod offer;
 mod prompt;
 mod prompt_files;
 mod retry;
@@ -7,4 +8,5 @@ mod retry;
 use reins_kernel::PluginDef;
 
 /// The plugins of this crate.
-pub const PLUGINS: &[PluginDef] = &[prompt::PLUGIN, prompt_files::PLUGIN, retry::PLUGIN];
+pub const PLUGINS: &[PluginDef] =
+    &[offer::PLUGIN, prompt::PLUGIN, prompt_files::PLUGIN, retry::PLUGIN];

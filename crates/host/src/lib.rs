@@ -1,11 +1,24 @@
 //! Live agents of a process, and the one API that every front end uses.
 
 mod default_model;
+mod default_preset;
+mod generations;
 mod open;
+mod reload;
 mod run;
+mod source;
 mod view;
 
-pub use default_model::{DefaultModel, PLUGIN};
+use reins_kernel::PluginDef;
+
+pub use default_model::DefaultModel;
+pub use default_preset::DefaultPreset;
+pub use generations::{Blueprint, Reload};
 pub use open::{Host, HostError, OpenOrder, Opened, SessionChoice};
+pub use reload::ReloadPolicy;
 pub use run::{Denied, RunEnd, RunOrder, RunOutcome, run};
+pub use source::{LayerSource, Stamp};
 pub use view::{SessionView, ViewError};
+
+/// The plugins of this crate.
+pub const PLUGINS: &[PluginDef] = &[default_model::PLUGIN, default_preset::PLUGIN, reload::PLUGIN];

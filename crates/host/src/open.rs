@@ -3,18 +3,22 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::DefaultModel;
 use reins_agent::{
-    Agent, AgentError, AgentFactory, AgentOrder, Provider, SessionOrder, find_provider,
+    Agent, AgentError, AgentFactory, AgentOrder, PresetScope, PresetSelected, Provider,
+    SessionOrder, TurnLimits, find_provider,
 };
-use reins_kernel::{Generation, Row, Scope, nearest};
+use reins_kernel::{Row, RowError, RowWarning, Scope, nearest};
 use reins_schema::{CallConfig, Failure, Payload, SessionId, SessionRecovered};
 use reins_store::{Listing, Store, StoreError};
 use reins_world::{Clock, FileKind, Fs};
+use tokio::sync::broadcast;
+
+use crate::generations::{Blueprint, Generations, Reload, Shared};
+use crate::{DefaultModel, DefaultPreset};
 
 /// The agents and sessions of one process.
 pub struct Host {
-    generation: Generation,
+    generations: Arc<Generations>,
     agents: Arc<dyn AgentFactory>,
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
@@ -25,6 +29,9 @@ pub struct Host {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HostError {
+    /// Rows that cannot be mounted, or layers that cannot be read.
+    #[error("{}", lines(.0))]
+    Rows(Vec<RowError>),
     /// A service that the host needs is in no enabled row.
     #[error("no enabled row provides {0}; see `reins config dump`")]
     Missing(String),
@@ -100,10 +107,10 @@ pub struct OpenOrder {
     pub explicit_cwd: bool,
     /// `provider/model`, when asked for.
     pub model: Option<String>,
-    /// Steps of a turn.
-    pub max_steps: Option<u64>,
-    /// Wall time of a turn in milliseconds.
-    pub max_time_ms: Option<u64>,
+    /// The agent preset; `None` = the session's own, for a new one the default.
+    pub preset: Option<String>,
+    /// Limits of a turn, where they differ from those of the rows.
+    pub limits: TurnLimits,
 }
 
 /// A live agent.
@@ -115,29 +122,88 @@ pub struct Opened {
 }
 
 impl Host {
-    /// Takes over a built generation.
+    /// Builds the first generation. Also answers with what has no effect in it and was probably
+    /// meant to.
     ///
     /// # Errors
-    /// A row that the host needs is not enabled.
-    pub fn new(generation: Generation) -> Result<Self, HostError> {
-        fn need<S: ?Sized + Send + Sync + 'static>(scope: &Scope) -> Result<Arc<S>, HostError> {
-            scope.need::<S>().map_err(|missing| HostError::Missing(missing.to_string()))
+    /// Everything that is wrong with the rows, or a row that the host needs is not enabled; nothing
+    /// is left mounted.
+    pub async fn start(blueprint: Blueprint) -> Result<(Self, Vec<RowWarning>), HostError> {
+        let (generations, warnings) =
+            Generations::start(blueprint).await.map_err(HostError::Rows)?;
+        let scope = generations.scope().await;
+        match Services::of(&scope) {
+            Ok(Services { agents, store, clock, files }) => {
+                let generations = Arc::new(generations);
+                Ok((Self { generations, agents, store, clock, files }, warnings))
+            }
+            Err(missing) => {
+                drop(scope);
+                generations.end().await;
+                Err(missing)
+            }
         }
-        let agents = need::<dyn AgentFactory>(&generation.scope)?;
-        let store = need::<dyn Store>(&generation.scope)?;
-        let clock = need::<dyn Clock>(&generation.scope)?;
-        let files = need::<dyn Fs>(&generation.scope)?;
-        Ok(Self { generation, agents, store, clock, files })
     }
 
-    /// The root scope, for explaining.
-    pub fn scope(&self) -> &Scope {
-        &self.generation.scope
+    /// The scope `global` of the newest good generation, for explaining.
+    pub async fn scope(&self) -> Scope {
+        self.generations.scope().await
     }
 
-    /// All rows, the disabled ones too, for explaining.
-    pub fn rows(&self) -> &[Row] {
-        &self.generation.rows
+    /// The scope of an agent preset in the newest good generation.
+    ///
+    /// # Errors
+    /// There is none of this name, or its rows cannot be mounted.
+    pub async fn preset(&self, name: &str) -> Result<PresetScope, HostError> {
+        self.generations.preset(name).await.map_err(HostError::Rows)
+    }
+
+    /// All rows of the newest good generation, then those of a preset that is in use; the disabled
+    /// ones, too.
+    pub async fn rows(&self, preset: &str) -> (Vec<Row>, Vec<Row>) {
+        self.generations.rows(preset).await
+    }
+
+    /// Checks the defaults of new sessions: that the preset exists and that the model is known. A
+    /// key may be absent.
+    ///
+    /// # Errors
+    /// Which of the two is wrong.
+    pub async fn check_defaults(&self) -> Result<(), HostError> {
+        let preset = service::<DefaultPreset>(&self.scope().await)?.0.clone();
+        let scope = self.preset(&preset).await?.scope;
+        let model = service::<DefaultModel>(&scope)?.0.clone();
+        let (provider, model) = split_model(&scope, &model)?;
+        let config = CallConfig { model: model.to_owned(), ..CallConfig::default() };
+        provider.resolve(config).map(drop).map_err(HostError::Model)
+    }
+
+    /// What the generations are made from.
+    pub fn blueprint(&self) -> &Blueprint {
+        self.generations.blueprint()
+    }
+
+    /// Looks whether the files of the layers changed, and if so builds the next generation. Agents
+    /// also look by themselves before each turn.
+    pub async fn refresh(&self) {
+        self.generations.refresh().await;
+    }
+
+    /// Watches the files as the row `reload` says; never returns. Run it beside other work and drop
+    /// it with that.
+    pub async fn watch(&self) {
+        self.generations.watch().await;
+    }
+
+    /// What becomes of changed files from now on. A receiver that does not keep up misses the
+    /// oldest news.
+    pub fn reloads(&self) -> broadcast::Receiver<Reload> {
+        self.generations.news()
+    }
+
+    /// How many generations are not stopped yet: the newest one, and those in which agents live.
+    pub async fn generations(&self) -> usize {
+        self.generations.alive().await
     }
 
     /// The clock.
@@ -164,26 +230,33 @@ impl Host {
     /// # Errors
     /// Any of [`HostError`].
     pub async fn open(&self, order: OpenOrder) -> Result<Opened, HostError> {
-        let Chosen { session, cwd, last, next_seq } = self.choose(&order).await?;
+        self.refresh().await;
+        let Chosen { session, cwd, preset, last, next_seq } = self.choose(&order).await?;
         if cwd.to_str().is_none() {
             return Err(HostError::NotUtf8(cwd));
         }
+        let preset = match order.preset.or(preset) {
+            Some(preset) => preset,
+            None => service::<DefaultPreset>(&self.scope().await)?.0.clone(),
+        };
+        let preset = self.preset(&preset).await?;
+        let scope = &preset.scope;
         let model = match (&order.model, last) {
-            (Some(model), _) => Some(self.model(model)?),
+            (Some(model), _) => Some(resolve_model(scope, model)?),
             // What the session used last goes on, with the provider's own defaults resolved anew.
             (None, Some(last)) => {
-                self.check(&last)?;
+                check_model(scope, &last)?;
                 None
             }
-            (None, None) => Some(self.model(&self.default_model()?)?),
+            (None, None) => Some(resolve_model(scope, &service::<DefaultModel>(scope)?.0)?),
         };
         let order = AgentOrder {
-            scope: self.generation.scope.clone(),
+            preset,
+            generations: Some(Arc::new(Shared(Arc::clone(&self.generations)))),
             session,
             cwd,
             model,
-            max_steps: order.max_steps,
-            max_time_ms: order.max_time_ms,
+            limits: order.limits,
             setup: None,
         };
         let agent = self.agents.make(order).await?;
@@ -195,45 +268,27 @@ impl Host {
         Ok(Opened { agent, recovered })
     }
 
-    /// Resolves `provider/model` and checks that a request could leave.
-    fn model(&self, text: &str) -> Result<CallConfig, HostError> {
-        let (provider, model) = split_model(self.scope(), text)?;
-        let config = CallConfig {
-            provider: provider.id().to_owned(),
-            model: model.to_owned(),
-            ..CallConfig::default()
-        };
-        self.check(&config)?;
-        Ok(config)
-    }
-
-    fn check(&self, config: &CallConfig) -> Result<(), HostError> {
-        let provider = find_provider(self.scope(), &config.provider).map_err(HostError::Model)?;
-        provider.resolve(config.clone()).map_err(HostError::Model)?;
-        provider.ready().map_err(HostError::Model)
-    }
-
-    fn default_model(&self) -> Result<String, HostError> {
-        let row = self.scope().need::<DefaultModel>();
-        row.map(|row| row.0.clone()).map_err(|e| HostError::Missing(e.to_string()))
-    }
-
     async fn choose(&self, order: &OpenOrder) -> Result<Chosen, HostError> {
         let id = match &order.session {
             SessionChoice::New => {
                 let cwd = order.cwd.clone();
-                return Ok(Chosen { session: SessionOrder::New, cwd, last: None, next_seq: None });
+                let session = SessionOrder::New;
+                return Ok(Chosen { session, cwd, preset: None, last: None, next_seq: None });
             }
             SessionChoice::Id(id) => id.clone(),
             SessionChoice::Newest => self.newest(&order.cwd).await?,
         };
-        let mut unseen = |_: &reins_schema::Event| {};
-        let known = reins_agent::known_types(self.scope());
-        let inspected = self.store.inspect(&id, known, &mut unseen).await?;
+        let mut selected = None;
+        let mut look = |event: &reins_schema::Event| {
+            selected = PresetSelected::of(event).or_else(|| selected.take());
+        };
+        let known = reins_agent::known_types(&self.scope().await);
+        let inspected = self.store.inspect(&id, known, &mut look).await?;
         let last = inspected.fold.request_header().map(|header| header.config.clone());
         let is_torn = inspected.damage.as_ref().is_some_and(|damage| damage.is_tail);
         let next_seq = is_torn.then(|| inspected.fold.next_seq());
         let header = inspected.header;
+        let preset = selected.or(header.agent_preset);
         let gone = self.directory(&header.cwd).await.is_none();
         if order.explicit_cwd && !gone && !self.same_directory(&header.cwd, &order.cwd).await {
             return Err(HostError::OtherDirectory {
@@ -246,7 +301,7 @@ impl Host {
             return Err(HostError::DirectoryGone { session: id, is: header.cwd });
         }
         let cwd = if order.explicit_cwd { order.cwd.clone() } else { header.cwd };
-        Ok(Chosen { session: SessionOrder::Resume(id), cwd, last, next_seq })
+        Ok(Chosen { session: SessionOrder::Resume(id), cwd, preset, last, next_seq })
     }
 
     async fn newest(&self, cwd: &Path) -> Result<SessionId, HostError> {
@@ -274,10 +329,61 @@ impl Host {
         (place.kind == Some(FileKind::Directory)).then_some(place.real)
     }
 
-    /// Stops all rows in reverse order and awaits their work.
+    /// Closes all agents, then stops all rows in reverse order; awaits all their work.
     pub async fn stop(self) {
-        self.generation.stop().await;
+        self.agents.close_all().await;
+        let Self { generations, agents, store, clock, files } = self;
+        drop((agents, store, clock, files));
+        if let Some(generations) = Arc::into_inner(generations) {
+            generations.end().await;
+        }
     }
+}
+
+/// What the host uses itself.
+struct Services {
+    agents: Arc<dyn AgentFactory>,
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    files: Arc<dyn Fs>,
+}
+
+impl Services {
+    fn of(scope: &Scope) -> Result<Self, HostError> {
+        Ok(Self {
+            agents: service(scope)?,
+            store: service(scope)?,
+            clock: service(scope)?,
+            files: service(scope)?,
+        })
+    }
+}
+
+fn service<S: ?Sized + Send + Sync + 'static>(scope: &Scope) -> Result<Arc<S>, HostError> {
+    scope.need::<S>().map_err(|missing| HostError::Missing(missing.to_string()))
+}
+
+fn lines(errors: &[RowError]) -> String {
+    let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    lines.join("\n")
+}
+
+/// Resolves `provider/model` and checks that a request could leave.
+fn resolve_model(scope: &Scope, text: &str) -> Result<CallConfig, HostError> {
+    let (provider, model) = split_model(scope, text)?;
+    let config = CallConfig {
+        provider: provider.id().to_owned(),
+        model: model.to_owned(),
+        ..CallConfig::default()
+    };
+    check_model(scope, &config)?;
+    Ok(config)
+}
+
+fn check_model(scope: &Scope, config: &CallConfig) -> Result<(), HostError> {
+    let provider = find_provider(scope, &config.provider).map_err(HostError::Model)?;
+    provider.resolve(config.clone()).map_err(HostError::Model)?;
+    provider.ready().map_err(HostError::Model)
 }
 
 fn advice(unreadable: usize) -> String {
@@ -292,6 +398,8 @@ fn advice(unreadable: usize) -> String {
 struct Chosen {
     session: SessionOrder,
     cwd: PathBuf,
+    /// The preset that the session used last.
+    preset: Option<String>,
     last: Option<CallConfig>,
     /// The number of the next event of a log with a torn tail.
     next_seq: Option<u64>,

@@ -8,7 +8,7 @@ mod sse;
 mod vendor;
 
 pub use chat::{
-    ChatDecoder, ChatProvider, ChatRenderer, DIALECT, EnvLookup, Fault, ProviderName,
+    ChatDecoder, ChatProvider, ChatRenderer, DIALECT, EnvLookup, Fault,
     ProviderServices, RENDERER_VERSION, Rules, check_body,
 };
 use reins_kernel::PluginDef;

@@ -102,7 +102,7 @@ impl Driver {
     }
 
     fn ask_pre_step(&mut self, op: Op, event: PreStep) {
-        let chain = self.env.scope.run(event, |event: PreStep| {
+        let chain = self.place.scope.run(event, |event: PreStep| {
             Box::pin(async move { PreStepDecision::Enter(enter(event.claimed, event.facts)) })
         });
         self.ask(
@@ -121,7 +121,7 @@ impl Driver {
         let policy = plan.provider.retry_policy();
         let session = self.env.session.clone();
         let event = RequestError { session, turn, step, retries, failure, policy };
-        let chain = self.env.scope.run(event, |_| Box::pin(async { RetryDecision::GiveUp }));
+        let chain = self.place.scope.run(event, |_| Box::pin(async { RetryDecision::GiveUp }));
         self.ask(
             op,
             chain,
@@ -132,13 +132,13 @@ impl Driver {
 
     fn ask_stop(&mut self, op: Op, turn: u64) {
         let event = TurnStopping { session: self.env.session.clone(), turn };
-        let chain = self.env.scope.run(event, |_| Box::pin(async {}));
+        let chain = self.place.scope.run(event, |_| Box::pin(async {}));
         self.ask(op, chain, |_| (), move |()| Input::StopDecided { op });
     }
 
     fn ask_limit(&mut self, op: Op, name: String, value: u64) {
         let event = LimitQuestion { session: self.env.session.clone(), name, value };
-        let chain = self.env.scope.run(event, |_| Box::pin(async { LimitAnswer::Stop }));
+        let chain = self.place.scope.run(event, |_| Box::pin(async { LimitAnswer::Stop }));
         self.ask(
             op,
             chain,
@@ -178,7 +178,7 @@ impl Driver {
         let call_id = call.id.clone();
         let of = Preparation {
             op,
-            scope: self.env.scope.clone(),
+            scope: self.place.scope.clone(),
             tools: self.turn.tools.clone(),
             session: self.env.session.clone(),
             cwd: self.env.cwd.clone(),

@@ -15,9 +15,11 @@ impl Driver {
         let config = self.seed_config();
         let session = self.env.session.clone();
         let event = RequestConfig { session, turn, step, config };
-        let chain =
-            self.env.scope.run(event, |event: RequestConfig| Box::pin(async { Ok(event.config) }));
-        let scope = self.env.scope.clone();
+        let chain = self
+            .place
+            .scope
+            .run(event, |event: RequestConfig| Box::pin(async { Ok(event.config) }));
+        let scope = self.place.scope.clone();
         let draft = HeaderDraft {
             system: system_prompt(&self.turn.sections),
             tools: self.turn.tools.tools.iter().map(|t| t.tool.schema().clone()).collect(),

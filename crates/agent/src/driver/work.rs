@@ -4,10 +4,11 @@ use reins_schema::{Failure, FailureCode, Message, MessageId};
 use reins_session::{AttemptOutcome, Input, Op};
 use uuid::Uuid;
 
-use super::{Done, Driver};
+use super::{Begun, Done, Driver};
 use crate::attempt::{self, Attempt};
 use crate::contain::contain;
 use crate::pipeline::{self, Execution, failed};
+use crate::place::Move;
 use crate::prompt::{self, PromptContext, assembly_failure};
 use crate::provider::WireCall;
 use crate::tool::{ToolContext, ToolFailure};
@@ -32,19 +33,30 @@ impl Driver {
     }
 
     pub(super) fn assemble(&mut self, op: Op, step: u64) {
-        if step == 1 {
-            self.turn.tools = pipeline::ToolSet::take(&self.env.scope);
-        }
-        let of = self.prompt_context();
+        let preset = (step == 1).then(|| self.place.preset.clone());
+        let mover = self.env.mover.clone();
+        let mut of = self.prompt_context();
         let last = self.turn.last_facts.clone();
         let on_panic = move |failure| Input::Assembled { op, result: Err(failure) };
         self.spawn(op, on_panic, async move {
+            let begun = match preset {
+                None => None,
+                Some(preset) => {
+                    let moved = mover.next(&preset, &of.session).await;
+                    if let Some(Move { place: Ok(place), .. }) = &moved {
+                        of.scope = place.scope.clone();
+                    }
+                    let tools = pipeline::ToolSet::take(&of.scope);
+                    Some(Box::new(Begun { tools, moved }))
+                }
+            };
             let sections = prompt::sections(&of);
             let text = prompt::facts(&of).await;
             let changed = !text.is_empty() && last.as_deref() != Some(text.as_str());
             let facts: Option<Message> = changed
                 .then(|| prompt::facts_message(MessageId::new(Uuid::now_v7().to_string()), text));
-            Done::Assembled { input: Input::Assembled { op, result: Ok(facts) }, sections }
+            let input = Input::Assembled { op, result: Ok(facts) };
+            Done::Assembled { input, sections, begun }
         });
     }
 
@@ -52,7 +64,7 @@ impl Driver {
         PromptContext {
             session: self.env.session.clone(),
             cwd: self.env.cwd.clone(),
-            scope: self.env.scope.clone(),
+            scope: self.place.scope.clone(),
         }
     }
 
@@ -89,7 +101,7 @@ impl Driver {
                 cwd: self.env.cwd.clone(),
                 cancel,
                 observations: self.observations.clone(),
-                scope: self.env.scope.clone(),
+                scope: self.place.scope.clone(),
             },
             clock: self.env.clock.clone(),
             grace: self.env.limits.grace,

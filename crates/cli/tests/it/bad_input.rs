@@ -124,7 +124,7 @@ const EMPTY: &str =
 const DASH: &str = "`-` reads the prompt from standard input and stands alone\nhint: piped input is \
                     added to a prompt without `-`; a prompt with a dash of its own is one \
                     argument in quotes";
-const FILE: &str = "\nhint: correct or remove the file, or leave the option out";
+const FILE: &str = "; correct or remove the file, or leave the option out";
 
 /// Models that cannot be asked.
 fn wrong_models() -> Vec<Mistake> {
@@ -235,7 +235,7 @@ fn wrong_options() -> Vec<Mistake> {
             "an unknown profile",
             &["hi", "--profile", "defualt"],
             2,
-            "there is no profile `defualt`; known are: default",
+            "there is no profile `defualt`; known are: default, sdk; did you mean `default`?",
         ),
         mistake(
             "a folder as patch",

@@ -137,8 +137,8 @@ async fn settings_that_are_no_file_are_refused() {
     let end = bash.run(["-c", &format!("mkfifo {} && {check}", settings.display())]).await.unwrap();
     assert_eq!(end.code, Some(2), "{end:?}");
     let message = format!(
-        "reins: {}: not a regular file\n\
-         hint: correct or remove the file, or leave the option out\n",
+        "reins: {}: not a regular file; \
+         correct or remove the file, or leave the option out\n",
         settings.display()
     );
     assert_eq!(end.stderr, message);
@@ -148,8 +148,8 @@ async fn settings_that_are_no_file_are_refused() {
     let end = bash.run(["-c", check]).await.unwrap();
     assert_eq!(end.code, Some(2), "{end:?}");
     let message = format!(
-        "reins: {}: a link to `absent.toml`, which does not exist\n\
-         hint: correct or remove the file, or leave the option out\n",
+        "reins: {}: a link to `absent.toml`, which does not exist; \
+         correct or remove the file, or leave the option out\n",
         settings.display()
     );
     assert_eq!(end.stderr, message);

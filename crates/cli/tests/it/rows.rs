@@ -12,6 +12,14 @@ fn bin() -> Bin {
     Bin::new(env!("CARGO_BIN_EXE_reins")).unwrap()
 }
 
+/// Where a row of the shipped bundle is inserted, as errors name it.
+fn in_base(row: &str) -> String {
+    let bundle = include_str!("../../bundles/base.toml");
+    let id = format!("id = \"{row}\"");
+    let line = bundle.lines().position(|line| line == id).unwrap();
+    format!("bundle base:{line}")
+}
+
 /// A server that takes what any chat server takes.
 fn compatible(acts: reins_testkit::Acts) -> StrictServer {
     let quirks = Some(Vendor::named("compatible").unwrap().quirks);
@@ -219,13 +227,16 @@ async fn a_row_without_its_service_and_a_missing_file_are_named() {
     let bin = bin();
     bin.file("p.toml", "[[row]]\nid = \"process\"\ndisabled = true\n").unwrap();
     let end = bin.run(["run", "hi", "--patch", "p.toml"]).await.unwrap();
-    let message = "bundle base:62: row `bash`: needs service `process`, which no enabled row \
-                   provides; enable row `process`";
-    assert_refused(&end, "a missing service", message);
+    let message = format!(
+        "{}: row `bash`: needs service `process`, which no enabled row provides; enable row \
+         `process`",
+        in_base("bash")
+    );
+    assert_refused(&end, "a missing service", &message);
 
     let end = bin.run(["run", "hi", "--patch", "absent.toml"]).await.unwrap();
-    let message = "absent.toml: No such file or directory (os error 2)\n\
-                   hint: correct or remove the file, or leave the option out";
+    let message = "absent.toml: No such file or directory (os error 2); \
+         correct or remove the file, or leave the option out";
     assert_refused(&end, "a missing file", message);
 }
 
@@ -239,7 +250,7 @@ async fn an_unknown_row_is_a_warning() {
 
     let end = bin.run(["config", "check", "--patch", "p.toml"]).await.unwrap();
     assert_eq!((end.code, end.stderr.as_str()), (Some(0), warning));
-    assert_eq!(end.stdout, "17 rows are fine\n");
+    assert_eq!(end.stdout, "20 rows and 2 agent presets are fine\n");
 
     let end = bin.run(["run", "hi", "--patch", "p.toml"]).await.unwrap();
     assert_eq!((end.code, end.stdout.as_str()), (Some(0), "still here\n"));
@@ -273,11 +284,15 @@ async fn dump_shows_origins_and_no_keys() {
     assert_eq!((end.code, end.stderr.as_str()), (Some(0), ""));
     let settings = bin.home().join("settings.toml");
     let parts = [
-        "# inserted by bundle base:62\n# changed by patch p.toml (p.toml:11)\n[[insert]]\n\
-         id = \"bash\"\nplugin = \"tool-bash\"\n\n[insert.config]\ntimeout_ms = 400\n",
         &format!(
-            "# inserted by bundle base:58\n# changed by home settings ({}:1)\n[[insert]]\n\
+            "# inserted by {}\n# changed by patch p.toml (p.toml:11)\n[[insert]]\n\
+             id = \"bash\"\nplugin = \"tool-bash\"\n\n[insert.config]\ntimeout_ms = 400\n",
+            in_base("bash")
+        ),
+        &format!(
+            "# inserted by {}\n# changed by home settings ({}:1)\n[[insert]]\n\
              id = \"grep\"\nplugin = \"tool-grep\"\ndisabled = true\n",
+            in_base("grep"),
             settings.display()
         ),
         "# inserted by patch p.toml (p.toml:1)\n[[insert]]\nid = \"other\"\n\
@@ -291,9 +306,12 @@ async fn dump_shows_origins_and_no_keys() {
     assert!(!end.stdout.contains(KEY), "{}", end.stdout);
 
     let rows = end.stdout.matches("[[insert]]").count();
-    assert_eq!(rows, 17);
+    assert_eq!(rows, 21);
     let check = bin.run(["config", "check", "--patch", "p.toml"]).await.unwrap();
-    assert_eq!((check.code, check.stdout.as_str()), (Some(0), "17 rows are fine\n"));
+    assert_eq!(
+        (check.code, check.stdout.as_str()),
+        (Some(0), "20 rows and 2 agent presets are fine\n")
+    );
 }
 
 #[tokio::test]
@@ -316,8 +334,8 @@ async fn explain_names_the_row_its_layer_and_line() {
                     [[insert]]\nid = \"shell\"\nplugin = \"tool-bash\"\n";
     let end = bin.run(["explain", "tool", "bash"]).await.unwrap();
     assert_eq!((end.code, end.stderr.as_str()), (Some(0), ""));
-    let first = "tool `bash` comes from row `bash` (bundle base:62)\n";
-    assert!(end.stdout.starts_with(first), "{}", end.stdout);
+    let first = format!("tool `bash` comes from row `bash` ({})\n", in_base("bash"));
+    assert!(end.stdout.starts_with(&first), "{}", end.stdout);
 
     bin.file("../home/settings.toml", settings).unwrap();
     let end = bin.run(["explain", "tool", "bash"]).await.unwrap();

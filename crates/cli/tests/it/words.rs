@@ -48,7 +48,6 @@ async fn the_help_of_run_has_examples_variables_and_exit_codes() {
     ] {
         assert!(end.stdout.contains(part), "no `{part}` in {}", end.stdout);
     }
-    assert!(!end.stdout.contains("--profile"), "{}", end.stdout);
     assert!(end.stdout.lines().all(|line| line.len() <= 100), "{}", end.stdout);
     // The table is that of the README.
     let readme = include_str!("../../../../README.md");

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use reins_agent::{PromptContext, PromptSection, RuntimeFact};
-use reins_kernel::{BoxFuture, Mount, MountError, Plugin, PluginDef, ServiceKey};
+use reins_kernel::{BoxFuture, Mount, MountError, Places, Plugin, PluginDef, Reload, ServiceKey};
 use reins_world::Clock;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -35,6 +35,8 @@ const PERSONA: &str = include_str!("persona.md");
 impl Plugin for Prompt {
     const NAME: &'static str = "prompt";
     const SUMMARY: &'static str = "The base system prompt and facts about directory and date.";
+    const RELOAD: Reload = Reload::Live;
+    const PLACES: Places = Places::Both;
     type Config = Config;
 
     fn needs() -> Vec<ServiceKey> {

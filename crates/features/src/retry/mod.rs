@@ -1,7 +1,7 @@
 //! Repeats failed attempts as the provider's policy says. The only retry layer there is.
 
 use reins_agent::{RequestError, RetryPolicy};
-use reins_kernel::{BoxFuture, Mount, MountError, Next, Plugin, PluginDef};
+use reins_kernel::{BoxFuture, Mount, MountError, Next, Plugin, PluginDef, Reload};
 use reins_schema::Failure;
 use reins_session::RetryDecision;
 use schemars::JsonSchema;
@@ -29,6 +29,7 @@ const ORDER: i32 = 0;
 impl Plugin for Retry {
     const NAME: &'static str = "retry";
     const SUMMARY: &'static str = "Repeats failed model calls as the provider's retry policy says.";
+    const RELOAD: Reload = Reload::Live;
     type Config = Config;
 
     fn mount(Config {}: Config, mount: &mut Mount<'_>) -> Result<(), MountError> {

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use reins_agent::{
-    Agent, AgentFactory, AgentOrder, AnyTool, SessionOrder, Tool, ToolContext, ToolEffect,
-    ToolReply, ToolSuccess, erase,
+    Agent, AgentFactory, AgentOrder, AnyTool, PresetScope, SessionOrder, Tool, ToolContext,
+    ToolEffect, ToolReply, ToolSuccess, TurnLimits, erase,
 };
 use reins_host::{RunOrder, RunOutcome, run};
 use reins_kernel::{
@@ -32,7 +32,11 @@ config = { home = "${home}" }
 [[insert]]
 id = "agent-loop"
 plugin = "agent-loop"
-config = { cancel_grace_ms = 300, max_time_s = 60 }
+config = { cancel_grace_ms = 300 }
+[[insert]]
+id = "limits"
+plugin = "limits"
+config = { max_time_s = 60 }
 [[insert]]
 id = "deepseek"
 plugin = "provider-chat"
@@ -83,7 +87,8 @@ impl Rig {
             .collect();
         let plugins = [
             reins_world::PLUGINS,
-            &[reins_store::PLUGIN, reins_agent::PLUGIN],
+            &[reins_store::PLUGIN],
+            reins_agent::PLUGINS,
             reins_providers::PLUGINS,
         ];
         let catalog = Catalog::new(&plugins.concat()).unwrap();
@@ -94,13 +99,22 @@ impl Rig {
         root.give::<Env>(Arc::new(env)).unwrap();
         let generation = composition.build(&catalog, 1, root).await.unwrap();
         let agents = generation.scope.need::<dyn AgentFactory>().unwrap();
-        let setup = |scope: &Scope| {
+        let own = Mutex::new(Some(own));
+        let setup = move |scope: &Scope| {
             let mut registered = Own { scope, kept: Vec::new() };
+            let own = own.lock().unwrap().take().expect("the agent stays in its generation");
             own(&mut registered);
             Ok(registered.kept)
         };
-        let order = AgentOrder {
+        let preset = PresetScope {
+            preset: "test".into(),
+            generation: 1,
             scope: generation.scope.clone(),
+            keeper: Arc::new(()),
+        };
+        let order = AgentOrder {
+            preset,
+            generations: None,
             session: SessionOrder::New,
             cwd: home.path().to_owned(),
             model: Some(CallConfig {
@@ -108,9 +122,8 @@ impl Rig {
                 model: "deepseek-v4-flash".to_owned(),
                 ..CallConfig::default()
             }),
-            max_steps: None,
-            max_time_ms: None,
-            setup: Some(Box::new(setup)),
+            limits: TurnLimits::default(),
+            setup: Some(Arc::new(setup)),
         };
         let agent = agents.make(order).await.unwrap();
         let events = Mutex::new(Vec::new());

@@ -20,7 +20,6 @@ use reins_world::{Clock, Http};
 
 pub use check::{Fault, Rules, check_body};
 pub(crate) use plugin::PLUGIN;
-pub use plugin::ProviderName;
 pub use request::{ChatRenderer, DIALECT, RENDERER_VERSION};
 pub use stream::ChatDecoder;
 
@@ -61,6 +60,11 @@ impl ChatProvider {
         Ok(Self { route: Arc::new(Route::new(row, config)?), services })
     }
 
+    /// Other names that mean this provider.
+    pub fn aliases(&self) -> &[String] {
+        &self.route.aliases
+    }
+
     pub(crate) fn withhold_secrets(&self, env: &reins_world::Env) {
         self.route.withhold_secrets(env);
     }
@@ -96,10 +100,6 @@ impl ChatProvider {
 impl Provider for ChatProvider {
     fn id(&self) -> &str {
         &self.route.id
-    }
-
-    fn aliases(&self) -> &[String] {
-        &self.route.aliases
     }
 
     fn models(&self) -> Vec<ModelInfo> {

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use reins_agent::Provider;
-use reins_kernel::{Mount, MountError, Plugin, PluginDef, Reload, ServiceKey};
+use reins_agent::{Provider, ProviderName};
+use reins_kernel::{Mount, MountError, Places, Plugin, PluginDef, Reload, ServiceKey};
 use reins_world::{Clock, Env, Http};
 
 use super::{ChatProvider, ProviderServices};
@@ -12,20 +12,13 @@ use crate::config::ProviderConfig;
 /// For the catalog.
 pub(crate) const PLUGIN: PluginDef = PluginDef::of::<ChatPlugin>();
 
-/// A name that leads to a provider: its id or an alias. Kept as entries of their own, so that no
-/// two rows can claim one name, and so that a name is found with one look.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ProviderName {
-    /// The id of the provider, under which its `dyn Provider` entry stands.
-    pub provider: String,
-}
-
 struct ChatPlugin;
 
 impl Plugin for ChatPlugin {
     const NAME: &'static str = "provider-chat";
     const SUMMARY: &'static str = "Models behind chat completions: DeepSeek, compatible servers";
     const RELOAD: Reload = Reload::Live;
+    const PLACES: Places = Places::Both;
     type Config = ProviderConfig;
 
     fn needs() -> Vec<ServiceKey> {

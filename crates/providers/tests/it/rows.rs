@@ -6,7 +6,8 @@ use reins_kernel::{
     Catalog, Generation, Layer, Mount, MountError, Plugin, PluginDef, References, ServiceKey,
     compose,
 };
-use reins_providers::{PLUGINS, ProviderName};
+use reins_agent::ProviderName;
+use reins_providers::PLUGINS;
 use reins_world::{Clock, Env, Http};
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use reins_agent::{AnyTool, Tool, ToolContext, ToolFailure, ToolReply, ToolSuccess, erase};
-use reins_kernel::{BoxFuture, Mount, MountError, Plugin, PluginDef, Reload, ServiceKey};
+use reins_kernel::{BoxFuture, Mount, MountError, Places, Plugin, PluginDef, Reload, ServiceKey};
 use reins_world::{CommandEnd, CommandSpec, Process, ProcessError};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -61,6 +61,7 @@ impl Plugin for BashPlugin {
     const NAME: &'static str = "tool-bash";
     const SUMMARY: &'static str = "The tool `bash`: runs shell commands.";
     const RELOAD: Reload = Reload::Live;
+    const PLACES: Places = Places::Both;
     type Config = BashConfig;
 
     fn needs() -> Vec<ServiceKey> {

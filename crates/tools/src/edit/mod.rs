@@ -11,7 +11,7 @@ mod view;
 use std::sync::Arc;
 
 use reins_agent::{AnyTool, Tool, ToolContext, ToolFailure, ToolReply, ToolSuccess, erase};
-use reins_kernel::{BoxFuture, Mount, MountError, Plugin, PluginDef, Reload, ServiceKey};
+use reins_kernel::{BoxFuture, Mount, MountError, Places, Plugin, PluginDef, Reload, ServiceKey};
 use reins_world::{Expect, FileBytes, Fs, FsError};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -34,11 +34,14 @@ struct EditConfig {
     max_file_bytes: u64,
     /// Bytes of the difference that is kept for people at most.
     max_diff_bytes: usize,
+    /// Refuse to change a file that the session has not read with `read`. Without it the replaced
+    /// text alone must show that the model knows the file.
+    require_read: bool,
 }
 
 impl Default for EditConfig {
     fn default() -> Self {
-        Self { max_file_bytes: 64 << 20, max_diff_bytes: 65_536 }
+        Self { max_file_bytes: 64 << 20, max_diff_bytes: 65_536, require_read: true }
     }
 }
 
@@ -48,6 +51,7 @@ impl Plugin for EditPlugin {
     const NAME: &'static str = "tool-edit";
     const SUMMARY: &'static str = "The tool `edit`: replaces text in files.";
     const RELOAD: Reload = Reload::Live;
+    const PLACES: Places = Places::Both;
     type Config = EditConfig;
 
     fn needs() -> Vec<ServiceKey> {
@@ -84,7 +88,11 @@ impl Tool for EditTool {
     const NAME: &'static str = "edit";
 
     fn description(&self) -> String {
-        include_str!("description.md").to_owned()
+        let text = include_str!("description.md");
+        if self.config.require_read {
+            return text.to_owned();
+        }
+        text.replace("Read the file first. ", "Look at the file first. ")
     }
 
     fn run(&self, input: EditInput, ctx: ToolContext) -> BoxFuture<'_, ToolReply> {
@@ -93,7 +101,7 @@ impl Tool for EditTool {
             let file =
                 until_cancelled(&ctx.cancel, self.observed(&input.file_path, &ctx)).await??;
             let (real, hash) = (file.real.clone(), file.hash);
-            let EditConfig { max_file_bytes, max_diff_bytes } = self.config;
+            let EditConfig { max_file_bytes, max_diff_bytes, .. } = self.config;
             let path = input.file_path.clone();
             // Large files take a while: not on the caller's thread, and nobody waits for the rest
             // after a cancel.
@@ -134,6 +142,7 @@ impl EditTool {
         match ctx.observations.seen_content(&file.real) {
             Some(hash) if hash == file.hash => Ok(file),
             Some(_) => Err(stale()),
+            None if !self.config.require_read => Ok(file),
             None => {
                 let message = format!("`{path}` has not been read; read it first, then edit");
                 Err(ToolFailure::new("FS_NOT_OBSERVED", message))

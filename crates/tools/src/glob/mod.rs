@@ -10,7 +10,7 @@ use std::time::Duration;
 use reins_agent::{
     AnyTool, Tool, ToolContext, ToolEffect, ToolFailure, ToolReply, ToolSuccess, erase,
 };
-use reins_kernel::{BoxFuture, Mount, MountError, Plugin, PluginDef, Reload, ServiceKey};
+use reins_kernel::{BoxFuture, Mount, MountError, Places, Plugin, PluginDef, Reload, ServiceKey};
 use reins_world::{Fs, GlobHits, GlobQuery, Incomplete};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -50,6 +50,7 @@ impl Plugin for GlobPlugin {
     const NAME: &'static str = "tool-glob";
     const SUMMARY: &'static str = "The tool `glob`: finds files by name.";
     const RELOAD: Reload = Reload::Live;
+    const PLACES: Places = Places::Both;
     type Config = GlobConfig;
 
     fn needs() -> Vec<ServiceKey> {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use reins_agent::{
     AnyTool, Tool, ToolContext, ToolEffect, ToolFailure, ToolReply, ToolSuccess, erase,
 };
-use reins_kernel::{BoxFuture, Mount, MountError, Plugin, PluginDef, Reload, ServiceKey};
+use reins_kernel::{BoxFuture, Mount, MountError, Places, Plugin, PluginDef, Reload, ServiceKey};
 use reins_world::{Fs, Incomplete, SearchHits, SearchQuery};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -59,6 +59,7 @@ impl Plugin for GrepPlugin {
     const NAME: &'static str = "tool-grep";
     const SUMMARY: &'static str = "The tool `grep`: searches file contents.";
     const RELOAD: Reload = Reload::Live;
+    const PLACES: Places = Places::Both;
     type Config = GrepConfig;
 
     fn needs() -> Vec<ServiceKey> {

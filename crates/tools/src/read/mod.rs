@@ -11,7 +11,7 @@ use std::sync::Arc;
 use reins_agent::{
     AnyTool, Tool, ToolContext, ToolEffect, ToolFailure, ToolReply, ToolSuccess, erase,
 };
-use reins_kernel::{BoxFuture, Mount, MountError, Plugin, PluginDef, Reload, ServiceKey};
+use reins_kernel::{BoxFuture, Mount, MountError, Places, Plugin, PluginDef, Reload, ServiceKey};
 use reins_world::{Fs, FsError, LineWindow, Lines};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -52,6 +52,7 @@ impl Plugin for ReadPlugin {
     const NAME: &'static str = "tool-read";
     const SUMMARY: &'static str = "The tool `read`: shows text files.";
     const RELOAD: Reload = Reload::Live;
+    const PLACES: Places = Places::Both;
     type Config = ReadConfig;
 
     fn needs() -> Vec<ServiceKey> {

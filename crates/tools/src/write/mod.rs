@@ -6,7 +6,7 @@ mod tests;
 use std::sync::Arc;
 
 use reins_agent::{AnyTool, Tool, ToolContext, ToolFailure, ToolReply, ToolSuccess, erase};
-use reins_kernel::{BoxFuture, Mount, MountError, Plugin, PluginDef, Reload, ServiceKey};
+use reins_kernel::{BoxFuture, Mount, MountError, Places, Plugin, PluginDef, Reload, ServiceKey};
 use reins_world::{FileBytes, FileKind, Fs, Place};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -42,6 +42,7 @@ impl Plugin for WritePlugin {
     const NAME: &'static str = "tool-write";
     const SUMMARY: &'static str = "The tool `write`: creates and overwrites files.";
     const RELOAD: Reload = Reload::Live;
+    const PLACES: Places = Places::Both;
     type Config = WriteConfig;
 
     fn needs() -> Vec<ServiceKey> {

@@ -1,0 +1,127 @@
+//! The layers of a process: a profile's bundles and rows, the user's files, and presets.
+
+mod file;
+mod preset;
+mod profile;
+
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use reins_host::{LayerSource, Stamp};
+use reins_kernel::{Layer, RowError};
+
+use file::{ReadFile, read, stamp};
+
+/// Name of the layer of `<home>/settings.toml`.
+pub(crate) const SETTINGS: &str = "home settings";
+
+/// The shipped layers and the user's files.
+pub(crate) struct Files {
+    home: PathBuf,
+    profile: String,
+    patches: Vec<Patch>,
+    /// What this binary adds, see [`Additions`](crate::Additions).
+    added: Option<&'static str>,
+    /// On top of all others; only this process has it.
+    extra: Option<Layer>,
+}
+
+/// A `--patch FILE`.
+struct Patch {
+    path: PathBuf,
+    /// The text of what can be read once only: a pipe.
+    once: OnceLock<String>,
+}
+
+impl Files {
+    pub(crate) fn new(
+        home: PathBuf,
+        profile: String,
+        patches: &[PathBuf],
+        added: Option<&'static str>,
+        extra: Option<Layer>,
+    ) -> Self {
+        let patch = |path: &PathBuf| Patch { path: path.clone(), once: OnceLock::new() };
+        let patches = patches.iter().map(patch).collect();
+        Self { home, profile, patches, added, extra }
+    }
+
+    pub(crate) fn settings(&self) -> PathBuf {
+        self.home.join("settings.toml")
+    }
+
+    /// The layers below the settings of the home.
+    pub(crate) fn below_settings(&self) -> Result<Vec<Layer>, Vec<RowError>> {
+        profile::layers(&self.home, &self.profile, self.added)
+    }
+
+    fn patch(&self, patch: &Patch) -> Result<Layer, Vec<RowError>> {
+        let name = format!("patch {}", patch.path.display());
+        let layer = |text: &str| Layer {
+            name: name.clone(),
+            file: Some(patch.path.clone()),
+            text: text.to_owned(),
+            head: &[],
+        };
+        if let Some(text) = patch.once.get() {
+            return Ok(layer(text));
+        }
+        match read(&patch.path, true) {
+            ReadFile::Text { text, lasting } => {
+                let layer = layer(&text);
+                if !lasting {
+                    patch.once.get_or_init(|| text);
+                }
+                Ok(layer)
+            }
+            ReadFile::Absent(problem) | ReadFile::Unusable(problem) => {
+                Err(vec![file::unreadable(&name, &patch.path, &problem)])
+            }
+        }
+    }
+}
+
+impl LayerSource for Files {
+    fn layers(&self) -> Result<Vec<Layer>, Vec<RowError>> {
+        let mut errors = Vec::new();
+        let mut layers = self.below_settings().unwrap_or_else(|found| {
+            errors.extend(found);
+            Vec::new()
+        });
+        let path = self.settings();
+        match read(&path, false) {
+            ReadFile::Text { text, .. } => {
+                let name = SETTINGS.to_owned();
+                layers.push(Layer { name, file: Some(path), text, head: &[] });
+            }
+            ReadFile::Absent(_) => {}
+            ReadFile::Unusable(problem) => errors.push(file::unreadable(SETTINGS, &path, &problem)),
+        }
+        for patch in &self.patches {
+            match self.patch(patch) {
+                Ok(layer) => layers.push(layer),
+                Err(found) => errors.extend(found),
+            }
+        }
+        layers.extend(self.extra.clone());
+        if errors.is_empty() { Ok(layers) } else { Err(errors) }
+    }
+
+    fn preset(&self, name: &str) -> Result<Layer, Vec<RowError>> {
+        preset::layer(&self.home, name)
+    }
+
+    fn presets(&self) -> Vec<String> {
+        preset::names(&self.home)
+    }
+
+    fn stamp(&self) -> Stamp {
+        let own = [profile::file(&self.home, &self.profile), self.settings()];
+        let patches = self.patches.iter().filter(|patch| patch.once.get().is_none());
+        stamp(own.iter().chain(patches.map(|patch| &patch.path)))
+    }
+
+    fn preset_stamp(&self, name: &str) -> Stamp {
+        stamp([preset::file(&self.home, name)].iter())
+    }
+}

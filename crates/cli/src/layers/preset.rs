@@ -1,0 +1,78 @@
+//! Agent presets: rows for some agents only.
+
+use std::path::{Path, PathBuf};
+
+use reins_kernel::{Layer, RowError, nearest};
+
+use super::file::{ReadFile, error, is_plain_name, names_in, read, unreadable};
+
+/// Presets that are part of the binary. A file of the same name in the home takes the place of one.
+const PRESETS: [(&str, &str); 2] = [
+    ("minimal", include_str!("../../presets/minimal.toml")),
+    ("standard", include_str!("../../presets/standard.toml")),
+];
+
+/// Keys of a preset's file besides rows.
+const HEAD: &[&str] = &["description"];
+
+/// Where a preset of the user is.
+pub(super) fn file(home: &Path, name: &str) -> PathBuf {
+    home.join("presets").join(format!("{name}.toml"))
+}
+
+/// The names of all presets, sorted.
+pub(super) fn names(home: &Path) -> Vec<String> {
+    let mut names: Vec<String> = PRESETS.iter().map(|(name, _)| (*name).to_owned()).collect();
+    names.extend(names_in(&home.join("presets")));
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// The layer of a preset.
+pub(super) fn layer(home: &Path, name: &str) -> Result<Layer, Vec<RowError>> {
+    let layer = format!("preset {name}");
+    let shipped = PRESETS.iter().find(|(shipped, _)| *shipped == name);
+    let shipped = shipped.map(|(_, text)| Layer {
+        name: layer.clone(),
+        file: None,
+        text: (*text).to_owned(),
+        head: HEAD,
+    });
+    let path = file(home, name);
+    let read = is_plain_name(name).then(|| read(&path, false));
+    match (read, shipped) {
+        (Some(ReadFile::Text { text, .. }), _) => {
+            let layer = Layer { name: layer, file: Some(path), text, head: HEAD };
+            check_description(&layer)?;
+            Ok(layer)
+        }
+        (Some(ReadFile::Unusable(problem)), _) => Err(vec![unreadable(&layer, &path, &problem)]),
+        (_, Some(shipped)) => Ok(shipped),
+        (_, None) => Err(vec![unknown(home, name, &path)]),
+    }
+}
+
+fn unknown(home: &Path, name: &str, path: &Path) -> RowError {
+    let known = names(home);
+    let near = nearest(name, known.iter().map(String::as_str)).map(str::to_owned);
+    let mut problem = format!("there is no agent preset `{name}`; known are: {}", known.join(", "));
+    if near.is_none() && is_plain_name(name) {
+        problem.push_str(&format!("; a new one is a file {}", path.display()));
+    }
+    let mut error = error("", None, 0, problem);
+    error.suggestion = near;
+    error
+}
+
+fn check_description(layer: &Layer) -> Result<(), Vec<RowError>> {
+    match layer.head_value("description") {
+        Some((value, line)) if !value.is_str() => {
+            let problem = "must be a string: one sentence for people".to_owned();
+            let mut error = error(&layer.name, layer.file.as_deref(), line, problem);
+            error.field = Some("description".to_owned());
+            Err(vec![error])
+        }
+        _ => Ok(()),
+    }
+}

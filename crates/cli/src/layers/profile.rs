@@ -1,0 +1,121 @@
+//! Profiles: a list of bundles, and rows of their own.
+
+use std::path::{Path, PathBuf};
+
+use reins_kernel::{Layer, RowError, nearest};
+
+use super::file::{ReadFile, error, is_plain_name, names_in, read, unreadable};
+
+/// Bundles that are part of the binary.
+const BUNDLES: [(&str, &str); 2] = [
+    ("base", include_str!("../../bundles/base.toml")),
+    ("sdk", include_str!("../../bundles/sdk.toml")),
+];
+
+/// Profiles that are part of the binary: name and bundles. A file of the same name in the home takes
+/// the place of one.
+const PROFILES: [(&str, &[&str]); 2] = [("default", &["base"]), ("sdk", &["base", "sdk"])];
+
+/// The key of a profile's file that lists its bundles.
+const HEAD: &[&str] = &["bundles"];
+
+/// Where a profile of the user is.
+pub(super) fn file(home: &Path, name: &str) -> PathBuf {
+    home.join("profiles").join(format!("{name}.toml"))
+}
+
+/// The layers of a profile: its bundles, what the binary adds, its own rows.
+pub(super) fn layers(
+    home: &Path,
+    name: &str,
+    added: Option<&str>,
+) -> Result<Vec<Layer>, Vec<RowError>> {
+    let own = own_layer(home, name)?;
+    let bundles = match (&own, PROFILES.iter().find(|(shipped, _)| *shipped == name)) {
+        (Some(own), _) => listed(own)?,
+        (None, Some((_, names))) => names.iter().filter_map(|name| bundle(name)).collect(),
+        (None, None) => return Err(vec![unknown(home, name)]),
+    };
+    let added = added.map(|text| shipped("added by this binary".to_owned(), text));
+    Ok(bundles.into_iter().chain(added).chain(own).collect())
+}
+
+fn unknown(home: &Path, name: &str) -> RowError {
+    let mut known: Vec<String> = PROFILES.iter().map(|(name, _)| (*name).to_owned()).collect();
+    known.extend(names_in(&home.join("profiles")));
+    known.sort();
+    known.dedup();
+    let near = nearest(name, known.iter().map(String::as_str)).map(str::to_owned);
+    let mut problem = format!("there is no profile `{name}`; known are: {}", known.join(", "));
+    if near.is_none() && is_plain_name(name) {
+        problem.push_str(&format!("; a new one is a file {}", file(home, name).display()));
+    }
+    let mut error = error("", None, 0, problem);
+    error.suggestion = near;
+    error
+}
+
+/// The profile's own file, when there is one.
+fn own_layer(home: &Path, name: &str) -> Result<Option<Layer>, Vec<RowError>> {
+    if !is_plain_name(name) {
+        return Ok(None);
+    }
+    let (path, layer) = (file(home, name), format!("profile {name}"));
+    match read(&path, false) {
+        ReadFile::Text { text, .. } => {
+            Ok(Some(Layer { name: layer, file: Some(path), text, head: HEAD }))
+        }
+        ReadFile::Absent(_) => Ok(None),
+        ReadFile::Unusable(problem) => Err(vec![unreadable(&layer, &path, &problem)]),
+    }
+}
+
+/// The bundles that a profile's file lists.
+fn listed(own: &Layer) -> Result<Vec<Layer>, Vec<RowError>> {
+    let names: Vec<&str> = BUNDLES.iter().map(|(name, _)| *name).collect();
+    let known = names.join("`, `");
+    let wrong = |line: u32, problem: String| {
+        let mut error = error(&own.name, own.file.as_deref(), line, problem);
+        error.field = Some("bundles".to_owned());
+        error
+    };
+    let form = format!("write `bundles = [\"base\"]`; bundles are `{known}`");
+    let Some((value, line)) = own.head_value("bundles") else {
+        // A text that is no TOML is reported when its rows are read.
+        return match own.text.parse::<toml::Table>() {
+            Ok(_) => Err(vec![wrong(1, format!("is required: {form}"))]),
+            Err(_) => Ok(Vec::new()),
+        };
+    };
+    let Some(values) = value.as_array() else {
+        return Err(vec![wrong(line, format!("must be a list: {form}"))]);
+    };
+    let (mut layers, mut errors): (Vec<Layer>, Vec<RowError>) = Default::default();
+    for value in values {
+        match value.as_str() {
+            None => errors.push(wrong(line, format!("must hold names: {form}"))),
+            Some(name) if layers.iter().any(|layer| layer.name == format!("bundle {name}")) => {
+                errors.push(wrong(line, format!("bundle `{name}` is listed twice")));
+            }
+            Some(name) => match bundle(name) {
+                Some(layer) => layers.push(layer),
+                None => {
+                    let problem = format!("there is no bundle `{name}`; bundles are `{known}`");
+                    let mut error = wrong(line, problem);
+                    error.suggestion = nearest(name, names.iter().copied()).map(str::to_owned);
+                    errors.push(error);
+                }
+            },
+        }
+    }
+    if errors.is_empty() { Ok(layers) } else { Err(errors) }
+}
+
+fn bundle(name: &str) -> Option<Layer> {
+    let (_, text) = BUNDLES.iter().find(|(bundle, _)| *bundle == name)?;
+    Some(shipped(format!("bundle {name}"), text))
+}
+
+fn shipped(name: String, text: &str) -> Layer {
+    Layer { name, file: None, text: text.to_owned(), head: &[] }
+}
