@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use reins_agent::CommandRun;
 use reins_host::SessionView;
 use reins_schema::{Block, CallId, Event, Payload, SessionId, Source, ToolResult, ToolResultBlock};
 use reins_store::{SessionSummary, StoreError};
@@ -10,6 +11,9 @@ use crate::args::{ComposeArgs, SessionCommand};
 use crate::exit::CliError;
 use crate::start::Start;
 use crate::terminal;
+
+/// Cells that a call of a prompt may take; the message below has all of it.
+const CALL_CELLS: usize = 100;
 
 pub(crate) async fn session(start: &Start, command: SessionCommand) -> Result<u8, CliError> {
     match command {
@@ -150,9 +154,18 @@ fn describe(event: &Event, calls: &mut HashMap<CallId, String>) -> Option<String
             format!("[{}] repaired after an unexpected end\n", event.seq)
         }
         Payload::LimitReached(limit) => format!("[{}] limit {} reached\n", event.seq, limit.name),
+        Payload::Other if event.body.kind == CommandRun::TYPE => command_text(event)?,
         _ => return None,
     };
     Some(text)
+}
+
+/// A prompt of one's own that was called: what was typed, and the file that it is in.
+fn command_text(event: &Event) -> Option<String> {
+    let run: CommandRun = serde_json::from_str(event.body.data.get()).ok()?;
+    let typed = terminal::one_line(format!("/{} {}", run.name, run.args).trim_end(), CALL_CELLS);
+    let file = run.file.map(|file| format!(" ({file})")).unwrap_or_default();
+    Some(format!("[{}] called {}{}\n", event.seq, typed, in_line(&file)))
 }
 
 fn result_text(seq: u64, result: &ToolResult, calls: &HashMap<CallId, String>) -> String {

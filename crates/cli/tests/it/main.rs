@@ -3,6 +3,7 @@
 
 mod answers;
 mod bad_input;
+mod commands;
 mod contract;
 mod crash;
 mod damage;
