@@ -30,11 +30,14 @@ pub trait Provider: Send + Sync {
         Ok(())
     }
 
-    /// Fills in defaults and checks what can be checked without the network.
+    /// Fills in defaults and checks what can be checked without the network. Without an
+    /// implementation every model is taken as it is.
     ///
     /// # Errors
     /// INVALID_REQUEST for an unknown model (naming the nearest) or an unsupported effort.
-    fn resolve(&self, config: CallConfig) -> Result<ResolvedCall, Failure>;
+    fn resolve(&self, config: CallConfig) -> Result<ResolvedCall, Failure> {
+        Ok(ResolvedCall { config, defaults: AdapterDefaults::default(), context_window: None })
+    }
 
     /// A renderer for one agent; it keeps rolling state, so one agent uses one at a time.
     fn renderer(&self) -> Box<dyn Renderer>;
