@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use reins_kernel::{Chain, Scope};
+use reins_kernel::{Chain, LayerInfo, Scope};
 use reins_schema::{CallConfig, CallId, Failure, Message, SessionId};
 use reins_session::{LimitAnswer, PreStepDecision, RetryDecision};
 use serde_json::Value;
@@ -212,4 +212,126 @@ pub struct LimitQuestion {
 impl Chain for LimitQuestion {
     const NAME: &'static str = "limit";
     type Out = LimitAnswer;
+}
+
+/// A chain of the agent, for people.
+#[derive(Clone, Copy, Debug)]
+pub struct ChainInfo {
+    /// Its name.
+    pub name: &'static str,
+    /// What its layers are for.
+    pub doc: &'static str,
+    /// When it runs in a turn.
+    pub when: &'static str,
+    /// What happens when the last layer passes on.
+    pub end: &'static str,
+    /// Whether it runs for a single tool call.
+    pub around_call: bool,
+    layers: fn(&Scope) -> Vec<LayerInfo>,
+}
+
+impl ChainInfo {
+    /// The layers that a run from this scope would pass, outermost first.
+    pub fn layers(&self, scope: &Scope) -> Vec<LayerInfo> {
+        (self.layers)(scope)
+    }
+}
+
+/// Every chain of the agent, in the order in which a turn meets them first.
+pub const CHAINS: &[ChainInfo] = &[
+    ChainInfo {
+        name: PreStep::NAME,
+        doc: "Lets the input of a step in, changes it, adds to it, or rejects it.",
+        when: "Once for each step: after prompt, tools and facts were gathered, before `step/start` \
+               is written and before the chain `request`.",
+        end: "The claimed input enters, then the facts, when they changed.",
+        around_call: false,
+        layers: Scope::layers::<PreStep>,
+    },
+    ChainInfo {
+        name: RequestConfig::NAME,
+        doc: "Chooses model and call settings of a request.",
+        when: "Before each attempt, also a repeated one: after `step/start`, before \
+               `request/header` is written and the request is rendered.",
+        end: "The configuration is taken as it is then, and the provider resolves it.",
+        around_call: false,
+        layers: Scope::layers::<RequestConfig>,
+    },
+    ChainInfo {
+        name: RequestError::NAME,
+        doc: "Decides whether a failed request is repeated, and after which wait.",
+        when: "After each failed attempt: after `assistant/attempt` is written, before `llm/retry` \
+               or the end of the turn.",
+        end: "Gives up: the turn ends with the failure.",
+        around_call: false,
+        layers: Scope::layers::<RequestError>,
+    },
+    ChainInfo {
+        name: PreExecute::NAME,
+        doc: "Allows a tool call, denies it, or has somebody asked.",
+        when: "Once for each call of a known tool with valid arguments: after `tool/call` is \
+               written, before the guards and before `tool/start`.",
+        end: "The call is allowed. Then the guards are asked, and any \"no\" wins.",
+        around_call: true,
+        layers: Scope::layers::<PreExecute>,
+    },
+    ChainInfo {
+        name: ApprovalRequest::NAME,
+        doc: "Asks a person, or whoever answers for one, about a call.",
+        when: "When the chain `tool-pre-execute` wants somebody asked: between `approval/asked` and \
+               `approval/decided`, before the guards.",
+        end: "Nobody is there to ask: the call is denied.",
+        around_call: true,
+        layers: Scope::layers::<ApprovalRequest>,
+    },
+    ChainInfo {
+        name: Execute::NAME,
+        doc: "Stands around the body of a tool, for time limits and the like.",
+        when: "Once for each call that may run: after `tool/start`, before the chain \
+               `tool-post-execute`.",
+        end: "The tool's body runs.",
+        around_call: true,
+        layers: Scope::layers::<Execute>,
+    },
+    ChainInfo {
+        name: PostExecute::NAME,
+        doc: "Accepts, replaces or blocks what a tool answered.",
+        when: "After the chain `tool-execute`, before the answer is cut to its limit and \
+               `tool/result` is written.",
+        end: "The answer is taken as it is then.",
+        around_call: true,
+        layers: Scope::layers::<PostExecute>,
+    },
+    ChainInfo {
+        name: LimitQuestion::NAME,
+        doc: "Decides whether a turn goes on beyond a limit of steps, tool calls or time.",
+        when: "When a limit of the turn is reached: after `limit/reached` is written.",
+        end: "Nobody is there to extend it: the turn ends.",
+        around_call: false,
+        layers: Scope::layers::<LimitQuestion>,
+    },
+    ChainInfo {
+        name: TurnStopping::NAME,
+        doc: "Has a last look before a turn ends; whoever wants another step sends input.",
+        when: "When nothing is owed any more: after `step/end`, before `turn/end`.",
+        end: "The turn ends, unless input for another step was sent.",
+        around_call: false,
+        layers: Scope::layers::<TurnStopping>,
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_chain_is_listed_for_people() {
+        let source = include_str!("chains.rs");
+        let defined = source.lines().filter(|line| line.starts_with("impl Chain for ")).count();
+        assert_eq!(CHAINS.len(), defined);
+        let mut names: Vec<&str> = CHAINS.iter().map(|chain| chain.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), defined, "one name, one chain");
+    }
 }

@@ -21,12 +21,12 @@ mod size;
 mod tool;
 
 pub use chains::{
-    Approval, ApprovalRequest, Execute, Guard, LimitQuestion, Permission, PostExecute, PreExecute,
-    PreStep, RequestConfig, RequestError, TurnStopping,
+    Approval, ApprovalRequest, CHAINS, ChainInfo, Execute, Guard, LimitQuestion, Permission,
+    PostExecute, PreExecute, PreStep, RequestConfig, RequestError, TurnStopping,
 };
 pub use commands::{
     Arguments, Command, CommandCaller, CommandError, CommandInfo, CommandList, CommandRun,
-    CommandSource, OpenQuote, find_command, list_commands,
+    CommandSource, OpenQuote, find_command, is_command_name, list_commands,
 };
 pub use erase::erase;
 pub use events::{
@@ -38,7 +38,10 @@ pub use handle::Agent;
 pub use limits::TurnLimits;
 pub use observations::Observations;
 pub use place::{Generations, Newer, PresetScope, Setup};
-pub use prompt::{PromptContext, PromptSection, RuntimeFact};
+pub use prompt::{
+    FactPart, PromptContext, PromptPart, PromptSection, RuntimeFact, fact_parts, facts_text,
+    prompt_parts, system_prompt,
+};
 pub use provider::{
     ModelInfo, Provider, ProviderName, Rendered, Renderer, ResolvedCall, RetryPolicy, StreamPart,
     WireCall, find_provider,

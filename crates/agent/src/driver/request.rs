@@ -21,7 +21,7 @@ impl Driver {
             .run(event, |event: RequestConfig| Box::pin(async { Ok(event.config) }));
         let scope = self.place.scope.clone();
         let draft = HeaderDraft {
-            system: system_prompt(&self.turn.sections),
+            system: system_prompt(self.turn.sections.iter().map(|section| section.text.as_str())),
             tools: self.turn.tools.tools.iter().map(|t| t.tool.schema().clone()).collect(),
             rows: self.turn.tools.tools.iter().map(|t| (t.name.clone(), t.row.clone())).collect(),
             sections: self.turn.sections.clone(),
@@ -129,7 +129,7 @@ impl HeaderDraft {
 /// Rows of the sections that differ.
 fn section_rows(before: &[SectionText], now: &[SectionText]) -> BTreeSet<String> {
     let only = |of: &[SectionText], other: &[SectionText]| -> Vec<String> {
-        of.iter().filter(|s| !other.contains(s)).map(|s| s.row.clone()).collect()
+        of.iter().filter(|s| !other.contains(s)).map(|s| s.row.to_string()).collect()
     };
     only(before, now).into_iter().chain(only(now, before)).collect()
 }
