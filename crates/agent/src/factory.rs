@@ -105,15 +105,19 @@ pub trait AgentFactory: Send + Sync {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct LoopConfig {
-    /// Tool bodies that run at once, at least 1.
+    /// Tool bodies that run at once.
+    #[schemars(range(min = 1))]
     parallel_tools: usize,
-    /// Messages that may wait.
+    /// Messages that may wait in a session's inbox.
     inbox: usize,
     /// Milliseconds that a cancelled tool may take to end.
     cancel_grace_ms: u64,
-    /// Bytes of one result that enter the context.
+    /// Bytes of one result that enter the context at most.
+    #[schemars(range(max = MAX_LIMIT))]
     max_result_bytes: usize,
-    /// Bytes of one answer, as the log writes it; a longer one fails.
+    /// Bytes of one answer at most, as the log writes it (a control character takes six). A longer
+    /// answer fails with `MALFORMED_RESPONSE`.
+    #[schemars(range(max = MAX_LIMIT))]
     max_answer_bytes: usize,
 }
 

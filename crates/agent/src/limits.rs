@@ -35,7 +35,10 @@ impl TurnLimits {
     }
 }
 
-/// How much one turn may take. A limit that is reached ends the turn.
+/// How much one turn may take.
+///
+/// A limit that is reached ends the turn. `--max-steps` and `--max-time` overrule the row for one
+/// run.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct Config {

@@ -18,7 +18,7 @@ pub(crate) const PLUGIN: PluginDef = PluginDef::of::<Row>();
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Config {
-    /// Its name.
+    /// The agent preset of new sessions: a shipped one, or the name of a file in `<home>/presets/`.
     preset: String,
 }
 

@@ -25,11 +25,12 @@ pub(crate) const PLUGIN: PluginDef = PluginDef::of::<Row>();
 #[derive(Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct Config {
-    /// Milliseconds between two looks at the files, at least 10. They are also looked at before
-    /// each turn.
+    /// Milliseconds between two looks at the files. They are also looked at before each turn.
+    #[schemars(range(min = 10))]
     every_ms: u64,
     /// Milliseconds for which a file must have been left alone before it is read, so that nobody
-    /// sees one that is half written. At most 10000.
+    /// sees one that is half written.
+    #[schemars(range(max = 10_000))]
     settle_ms: u64,
 }
 

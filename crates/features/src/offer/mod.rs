@@ -14,8 +14,9 @@ struct Offer;
 /// The plugin of this folder.
 pub(crate) const PLUGIN: PluginDef = PluginDef::of::<Offer>();
 
-/// Which inherited tools the agents of a preset have. Tools that the preset's own rows bring are
-/// always there.
+/// Which inherited tools the agents of a preset have.
+///
+/// Tools that the preset's own rows bring are always there.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct Config {
