@@ -33,12 +33,14 @@ pub enum Sabotage {
     EmptyAnswer,
     /// New limits reach a turn that has gone on.
     LimitsMidTurn,
+    /// A turn that a limit ended before its first step is followed by itself.
+    FollowNothing,
 }
 
 #[cfg(feature = "sabotage")]
 impl Sabotage {
     /// Every switch.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::DoubleConsume,
         Self::ResultOutOfOrder,
         Self::SkipToolBarrier,
@@ -52,5 +54,6 @@ impl Sabotage {
         Self::PoolOverrun,
         Self::EmptyAnswer,
         Self::LimitsMidTurn,
+        Self::FollowNothing,
     ];
 }

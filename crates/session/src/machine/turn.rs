@@ -263,13 +263,14 @@ impl Core {
     pub(super) fn finish_turn(&mut self, reason: TurnEndReason) {
         let number = self.fold.last_turn();
         let stepped = self.steps() > 0;
+        let endless = self.broken(Sabotage::FollowNothing);
         let Some(turn) = &mut self.turn else { return };
         turn.claimed.clear();
         turn.notice = None;
         let follow = match reason {
-            TurnEndReason::Completed | TurnEndReason::MaxTokens | TurnEndReason::Limit { .. } => {
-                turn.cancelled.is_none()
-            }
+            TurnEndReason::Completed | TurnEndReason::MaxTokens => turn.cancelled.is_none(),
+            // Without a step its prompt still waits, and the next turn would end in the same way.
+            TurnEndReason::Limit { .. } => turn.cancelled.is_none() && (stepped || endless),
             TurnEndReason::Blocked { .. } | TurnEndReason::Error { .. } => {
                 self.wake = false;
                 false

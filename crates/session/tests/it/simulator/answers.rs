@@ -1,12 +1,12 @@
 //! What the outside answers: tools, model, chains and disk, in any order and any mood.
 
 use reins_schema::{
-    Block, ChunkRun, FailureCode, FinishReason, InboxTarget, Message, PartKind, TurnEndReason,
-    Usage,
+    Block, ChunkRun, FailureCode, FinishReason, InboxTarget, Message, MessageId, PartKind,
+    TurnEndReason, Usage,
 };
 use reins_session::{
-    AttemptOutcome, Entering, Input, LimitAnswer, Op, PreStepDecision, Prepared, RetryDecision,
-    Status, ToolOutcome,
+    AttemptOutcome, Entering, Input, LimitAnswer, Limits, Op, PreStepDecision, Prepared,
+    RetryDecision, Status, ToolOutcome,
 };
 
 use super::world::{Body, Wait, World};
@@ -257,10 +257,34 @@ impl World {
         self.make_room()?;
         self.step(Input::Send { message, target: InboxTarget::NextTurn, wake: true })?;
         self.settle()?;
-        if self.limits.steps != Some(0) && !self.shadow.entered.contains(&id) {
+        if self.shadow.entered.contains(&id) {
+            return Ok(());
+        }
+        if !self.shadow.parked {
             return Err("a prompt to the settled agent has not entered".to_owned());
         }
-        Ok(())
+        self.unpark(&id)
+    }
+
+    /// A prompt that limits kept waiting enters when they are gone, and not before somebody sends
+    /// again.
+    fn unpark(&mut self, id: &MessageId) -> Checked {
+        self.cover.count("parked by a limit");
+        self.limits = Limits { steps: None, time_ms: None, ..self.limits };
+        self.step(Input::UseLimits(self.limits))?;
+        if self.core.status() != Status::Idle || !self.shadow.waiting.contains(id) {
+            return Err("a prompt behind a limit does not wait".to_owned());
+        }
+        let next = self.fresh_id();
+        let message = made::message(next.as_str(), "and now?");
+        self.limits.inbox += 1;
+        self.step(Input::UseLimits(self.limits))?;
+        self.step(Input::Send { message, target: InboxTarget::NextTurn, wake: true })?;
+        self.settle()?;
+        if self.shadow.entered.contains(id) {
+            return Ok(());
+        }
+        Err("a prompt that waited behind a limit has not entered".to_owned())
     }
 
     fn make_room(&mut self) -> Checked {

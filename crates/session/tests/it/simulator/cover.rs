@@ -160,7 +160,8 @@ pub(crate) const ENDS: [&str; 7] = [
 ];
 
 /// When new limits come, and what they meet.
-pub(crate) const LIMITS: [&str; 7] = [
+pub(crate) const LIMITS: [&str; 8] = [
+    "parked by a limit",
     "limits anew",
     "limits anew while time is asked about",
     "limits kept by an open turn",

@@ -37,6 +37,11 @@ pub(crate) struct Shadow {
     /// Of the turn that is held.
     pub(crate) cancel: Option<CancelCause>,
     pub(crate) limit_stop: bool,
+    stepped: bool,
+    /// Somebody sent something that wants a turn since the last one began.
+    pub(crate) woken: bool,
+    /// A limit ended the last turn before its first step.
+    pub(crate) parked: bool,
     /// Input that must not be left waiting when the agent becomes idle.
     pub(crate) latched: HashSet<MessageId>,
     pub(crate) sent: HashMap<(u64, u64, u32), u64>,
@@ -55,18 +60,29 @@ impl Shadow {
     ) -> Result<(), String> {
         match payload {
             Payload::TurnStart(_) => {
+                if self.parked
+                    && !self.woken
+                    && !matches!(cause, Cause::Replay | Cause::Send { wake: true, .. })
+                {
+                    return Err("a turn without a step is followed by itself".to_owned());
+                }
                 self.turn_open = true;
+                self.stepped = false;
+                self.woken = false;
+                self.parked = false;
                 self.cancel = None;
                 self.limit_stop = false;
                 self.latched.clear();
             }
             Payload::TurnEnd(p) => {
                 self.turn_open = false;
+                self.parked = matches!(p.reason, TurnEndReason::Limit { .. }) && !self.stepped;
                 self.last_end = Some(p.reason.clone());
                 if !matches!(cause, Cause::Replay | Cause::Opened) {
                     self.check_end(&p.reason)?;
                 }
             }
+            Payload::StepStart(_) => self.stepped = true,
             Payload::UserMessage(p) => {
                 for id in &p.inbox {
                     if !self.waiting.remove(id) {

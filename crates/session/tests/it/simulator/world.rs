@@ -168,6 +168,7 @@ impl World {
                 self.shadow.latched.insert(id.clone());
             }
             let woken = status != Status::Idle || self.core.status() == Status::Running;
+            self.shadow.woken |= held;
             must(woken, || "a wake leaves the agent idle".to_owned())?;
         }
         must(!dead || self.log.len() == from, || "a dead core appends".to_owned())?;

@@ -806,3 +806,86 @@ fn limits_may_come_before_the_session_is_open_and_after_its_end() {
     core.step(4, Input::StoreFailed { message: "no space left".to_owned() });
     assert!(core.step(5, Input::UseLimits(Limits::default())).is_empty());
 }
+
+#[test]
+fn a_turn_that_a_limit_ends_before_its_first_step_waits_for_the_next_send() {
+    check(
+        "steps: 0",
+        "
+        send a go
+        limit stop
+        limits steps: 1
+        send b on
+        text ok
+        finish stop
+        text too
+        finish stop
+        ",
+        "
+        0 agent/inbox/spliced next-turn +a
+        > running
+        1 turn/start 1
+        2 limit/reached steps 0
+        3 turn/end 1 limit steps
+        > flush
+        > idle
+        4 agent/inbox/spliced next-turn +b
+        > running
+        5 turn/start 2
+        6 step/start 1
+        7 user/message a: go -[a]
+        8 request/header m Initial
+        9 request/context m
+        10 request/sent Turn #1 1 items
+        > flush
+        > start attempt
+        11 assistant/chunk #1
+        12 assistant/message #1 Stop ok <11
+        13 step/end 1
+        14 turn/end 2 completed
+        > flush
+        15 turn/start 3
+        16 step/start 1
+        17 user/message b: on -[b]
+        18 request/sent Turn #1 3 items
+        > flush
+        > start attempt
+        19 assistant/chunk #1
+        20 assistant/message #1 Stop too <19
+        21 step/end 1
+        22 turn/end 3 completed
+        > flush
+        > idle
+        ",
+    );
+}
+
+#[test]
+fn a_time_limit_that_ends_the_assembly_is_tried_again_only_for_what_came_meanwhile() {
+    check(
+        "time_ms: 5",
+        "
+        hold assemble
+        send a go
+        send b on
+        woke
+        limit stop
+        woke
+        limit stop
+        ",
+        "
+        0 agent/inbox/spliced next-turn +a
+        > running
+        1 turn/start 1
+        2 agent/inbox/spliced next-turn +b
+        3 limit/reached time 5
+        4 turn/end 1 limit time
+        > flush
+        5 turn/start 2
+        6 limit/reached time 5
+        7 turn/end 2 limit time
+        > flush
+        > idle
+        ",
+    );
+}
