@@ -89,6 +89,16 @@ impl CommandError {
     }
 }
 
+/// Whether a command may have this name: parts with `:` between them, each of lower-case letters,
+/// digits, `-` and `_`, a letter first.
+pub fn is_command_name(name: &str) -> bool {
+    let is_inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_".contains(c);
+    let is_part = |part: &str| {
+        part.starts_with(|c: char| c.is_ascii_lowercase()) && part.chars().all(is_inner)
+    };
+    name.split(':').all(is_part)
+}
+
 /// What was typed after a command's name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Arguments {

@@ -4,7 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use reins_agent::{
-    Arguments, Command, CommandError, CommandRun, CommandSource, find_command, list_commands,
+    Arguments, Command, CommandError, CommandRun, CommandSource, find_command, is_command_name,
+    list_commands,
 };
 use reins_kernel::{Scope, nearest};
 use reins_schema::Draft;
@@ -68,17 +69,8 @@ impl<'a> Call<'a> {
         let end = first.find(char::is_whitespace).unwrap_or(first.len());
         let (word, rest) = first.split_at(end);
         let name = word.strip_prefix('/')?;
-        name.split(':').all(is_name).then(|| Self {
-            word,
-            name,
-            arguments: Arguments::new(rest, tail),
-        })
+        is_command_name(name).then(|| Self { word, name, arguments: Arguments::new(rest, tail) })
     }
-}
-
-fn is_name(part: &str) -> bool {
-    let is_inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_".contains(c);
-    part.starts_with(|c: char| c.is_ascii_lowercase()) && part.chars().all(is_inner)
 }
 
 fn called(command: &dyn Command, call: &Call<'_>, input: &str) -> Result<Prompt, CliError> {

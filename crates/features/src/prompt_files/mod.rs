@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use reins_agent::{Arguments, Command, CommandError, CommandInfo, CommandList, CommandSource};
+use reins_agent::{
+    Arguments, Command, CommandError, CommandInfo, CommandList, CommandSource, is_command_name,
+};
 use reins_kernel::{BoxFuture, Mount, MountError, Plugin, PluginDef, Reload, ServiceKey};
 use reins_world::{FileBytes, FileKind, Fs, FsError, GlobQuery};
 use schemars::JsonSchema;
@@ -145,7 +147,7 @@ impl Folder {
     }
 
     async fn read(&self, name: &str) -> Result<Option<PromptFile>, CommandError> {
-        if name.len() > MAX_NAME_BYTES || !name.split(':').all(is_name) {
+        if name.len() > MAX_NAME_BYTES || !is_command_name(name) {
             return Ok(None);
         }
         let below = format!("{}.md", name.replace(':', "/"));
@@ -218,16 +220,11 @@ fn unreadable(error: &FsError) -> CommandError {
     CommandError::new(error.to_string()).with_hint(hint)
 }
 
-/// Part of a name: lower-case letters, digits, `-` and `_`, a letter first.
-fn is_name(part: &str) -> bool {
-    let is_inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_".contains(c);
-    part.starts_with(|c: char| c.is_ascii_lowercase()) && part.chars().all(is_inner)
-}
-
 /// What a file is called by; `None` when its name cannot be typed.
 fn name_of(folder: &Path, file: &Path) -> Option<String> {
     let below = file.strip_prefix(folder).ok()?.to_str()?.strip_suffix(".md")?;
-    below.split('/').all(is_name).then(|| below.replace('/', ":"))
+    let name = below.replace('/', ":");
+    (!below.contains(':') && is_command_name(&name)).then_some(name)
 }
 
 fn path_text(path: &Path) -> Result<String, CommandError> {

@@ -256,7 +256,9 @@ async fn a_folder_that_is_none_is_said() {
 async fn the_list_has_what_can_be_typed_and_names_the_rest() {
     let rig = Rig::new();
     assert_eq!(rig.source.list().await.unwrap(), Default::default());
-    for file in ["b.md", "a.md", "team/c-1.md", "README.md", "1.md", "no.txt", "My team/d.md"] {
+    for file in
+        ["b.md", "a.md", "team/c-1.md", "README.md", "1.md", "a:b.md", "no.txt", "My team/d.md"]
+    {
         rig.file(file, "x");
     }
     let list = rig.source.list().await.unwrap();
@@ -265,7 +267,7 @@ async fn the_list_has_what_can_be_typed_and_names_the_rest() {
     let unusable: Vec<_> = list.unusable.iter().map(|path| below(path)).collect();
     assert_eq!(
         unusable,
-        ["1.md", "My team/d.md", "README.md"].map(Into::<std::path::PathBuf>::into)
+        ["1.md", "My team/d.md", "README.md", "a:b.md"].map(Into::<std::path::PathBuf>::into)
     );
     assert!(!list.incomplete);
 }
