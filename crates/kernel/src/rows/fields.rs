@@ -139,7 +139,7 @@ fn limits(parts: &Parts<'_>) -> String {
         let most = part.get("maximum");
         // That a count is not below nothing goes without saying.
         let least = part.get("minimum");
-        let least = least.filter(|least| !(unsigned && most.is_none() && **least == 0));
+        let least = least.filter(|least| !(unsigned && **least == 0));
         let ranges = [
             (least, most, ""),
             (part.get("minLength"), part.get("maxLength"), " characters"),

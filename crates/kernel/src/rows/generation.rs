@@ -196,9 +196,15 @@ impl Generation {
         let (_, live) = split(&rows, catalog);
         let order = mount_order(&rows, &live, catalog, &standing.scope)?;
         let scope = standing.scope.child("global");
-        let live = Mutex::new(mount_all(&rows, &order, catalog, &scope).await?);
+        let mounted = mount_all(&rows, &order, catalog, &scope).await?;
         let waiting = changes(&standing.rows, &rows, catalog, Some(Reload::Restart));
+        let doubles = doubles(&rows, &scope, &standing, &waiting);
+        if !doubles.is_empty() {
+            mounted.stop(&scope).await;
+            return Err(doubles);
+        }
         let waiting = waiting.iter().map(waits).collect();
+        let live = Mutex::new(mounted);
         Ok(Self { number, scope, rows, waiting, live, standing })
     }
 
@@ -313,6 +319,25 @@ async fn mount_all(
         }
     }
     Ok(mounted)
+}
+
+/// Entries of rows that reload that would hide one of a row that stays. Only a row that waits for a
+/// change may be hidden.
+fn doubles(
+    rows: &[Row],
+    scope: &Scope,
+    standing: &Standing,
+    waiting: &[RowChange],
+) -> Vec<RowError> {
+    let goes_on = |origin: &Origin| {
+        standing.rows.iter().any(|row| *row.id == *origin.row)
+            && !waiting.iter().any(|change| *change.row == *origin.row)
+    };
+    let shadows = scope.shadows(&standing.scope).into_iter();
+    let mut conflicts: Vec<Conflict> = shadows.filter(|one| goes_on(&one.first)).collect();
+    conflicts.sort_by(|a, b| (a.second.rank, &a.name).cmp(&(b.second.rank, &b.name)));
+    let of = |conflict: &Conflict| rows.iter().find(|row| *row.id == *conflict.second.row);
+    conflicts.iter().filter_map(|one| Some(of(one)?.error(one.to_string()))).collect()
 }
 
 fn waits(change: &RowChange) -> RowWarning {

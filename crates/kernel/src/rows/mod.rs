@@ -14,6 +14,7 @@ mod plan;
 mod reference;
 mod schema;
 mod withheld;
+mod written;
 
 pub use changes::RowChange;
 pub use compose::{Composition, Row, compose};
@@ -23,3 +24,4 @@ pub use generation::{Generation, Root, RowScope};
 pub use layer::{Layer, MAX_LAYER_BYTES};
 pub use nearest::nearest;
 pub use reference::References;
+pub use written::Written;

@@ -114,6 +114,22 @@ impl Scope {
         None
     }
 
+    /// The entries of this very scope whose type and name `around` itself holds, too.
+    pub(crate) fn shadows(&self, around: &Self) -> Vec<Conflict> {
+        let own: Vec<(TypeId, Arc<str>, Origin)> = {
+            let tables = self.read();
+            let own = tables.keyed_entries();
+            own.map(|(key, name, slot)| (key, name.clone(), slot.origin.clone())).collect()
+        };
+        let tables = around.read();
+        let both = own.into_iter().filter_map(|(key, name, second)| {
+            let held = tables.entries(key)?.get(&name)?;
+            let (first, second) = (Box::new(held.origin.clone()), Box::new(second));
+            Some(Conflict { what: held.label, name, first, second })
+        });
+        both.collect()
+    }
+
     fn own_entries<E: ?Sized + Send + Sync + 'static>(&self) -> Vec<(Arc<str>, Entry<E>)> {
         let tables = self.read();
         let own = tables.entries(TypeId::of::<E>()).into_iter().flatten();

@@ -71,6 +71,12 @@ impl Tables {
         self.entries.values().flatten()
     }
 
+    /// Every entry with its type and name.
+    pub(super) fn keyed_entries(&self) -> impl Iterator<Item = (TypeId, &Arc<str>, &Slot)> {
+        let of_types = self.entries.iter();
+        of_types.flat_map(|(key, named)| named.iter().map(|(name, slot)| (*key, name, slot)))
+    }
+
     pub(super) fn all_observers(&self) -> impl Iterator<Item = &Slot> {
         self.observers.values().flat_map(|list| list.iter())
     }

@@ -168,7 +168,7 @@ fn every_kind_of_field_is_described() {
     let expected = [
         "name | a string | required | - | Must be\nthere.".to_owned(),
         "count | an integer, at least 1 | | 5 | Counts.".to_owned(),
-        "byte | an integer, 0 to 255 | | - | A byte.".to_owned(),
+        "byte | an integer, at most 255 | | - | A byte.".to_owned(),
         "share | a number, 0.0 to 1.0 | | - | A share.".to_owned(),
         "flag | true or false | | false | May be off.".to_owned(),
         format!("mode | one of `fast-one`, `slow` | | - | Which way.{modes}"),

@@ -18,3 +18,4 @@ mod rows;
 mod scopes;
 mod stopping;
 mod watching;
+mod written;

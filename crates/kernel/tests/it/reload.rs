@@ -162,7 +162,7 @@ async fn changes_since_tells_the_rows_that_reload() {
 /// Rows that cannot follow `OLD`, with all messages and the rows that were mounted for it.
 const OLD: [&str; 3] = ["store", "post", "tool"];
 type Bad = (&'static [&'static str], &'static [&'static str], &'static [&'static str]);
-const BAD: [Bad; 12] = [
+const BAD: [Bad; 13] = [
     (
         &["store", "tool number=many"],
         &["base.toml:10: row `tool`, field `config.number`: must be an integer, found a string"],
@@ -212,6 +212,12 @@ const BAD: [Bad; 12] = [
         &["base.toml:8: row `narrow`, field `plugin`: plugin `narrow` narrows what some agents \
            get and has no meaning for the whole process; put the row into an agent preset"],
         &[],
+    ),
+    (
+        &["store", "post", "tool name=post", "post:b", "tool:a name=b", "tool:own"],
+        &["base.toml:11: row `tool`: Value `post` is already there from row `post` \
+             (base.toml:6); row `tool` (base.toml:11) cannot add it again"],
+        &["tool", "a", "own"],
     ),
     // These could be mounted beside what runs, but could not start.
     (
@@ -271,8 +277,8 @@ async fn a_generation_that_cannot_be_built_leaves_the_old_one_as_it_was() {
 #[tokio::test]
 async fn the_same_is_refused_before_a_start() {
     for (rows, expected, _) in BAD {
-        // Only beside a running process is a new service not there.
-        if rows.contains(&"shelf") {
+        // Only beside a running process are new services and entries not there.
+        if rows.contains(&"shelf") || rows.contains(&"post:b") {
             continue;
         }
         let Ok(composition) = composed(rows, "") else { continue };
@@ -282,6 +288,31 @@ async fn the_same_is_refused_before_a_start() {
         let checked = composed(rows, "").unwrap().check(&catalog(), &Root::default());
         assert_eq!(checked.is_ok(), mounts, "{rows:?}");
         assert_eq!(alive(), [""; 0], "{rows:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_entry_of_a_row_that_reloads_may_hide_only_what_waits_for_a_change() {
+    let refused = "base.toml:6: row `b`: Value `post` is already there from row `post` \
+                   (base.toml:1); row `b` (base.toml:6) cannot add it again";
+    let rows = ["post", "tool:b name=post", "tool:a name=x"];
+    let start = composed(&rows, "").unwrap().build(&catalog(), 1, Root::default()).await;
+    assert_eq!(messages(start), [refused]);
+    assert_eq!(noted("stop").len(), 3);
+    let old = build(&["post", "post:renamed name=y", "post:off off"]).await;
+    assert_eq!(messages(next(&old, &rows).await), [refused]);
+    for rows in [
+        ["post off", "post:renamed name=y", "tool name=post"],
+        ["tool:other", "post:renamed name=y", "tool name=post"],
+        ["post", "post:renamed name=z", "tool name=y"],
+        ["tool:post", "post:renamed name=y", "tool:free"],
+    ] {
+        let new = next(&old, &rows).await.unwrap();
+        assert_eq!(new.waiting.len(), 1, "{rows:?}");
+        let hides = ["post", "y"].iter().any(|name| {
+            new.scope.entry::<Value>(name).is_some_and(|entry| &*entry.scope == "global")
+        });
+        assert!(hides, "{rows:?}");
     }
 }
 

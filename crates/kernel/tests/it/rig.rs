@@ -78,8 +78,10 @@ pub(crate) struct Config {
     /// Of the row's value; the row's id when it is empty.
     tag: String,
     /// `error`, `panic`: while it mounts. `stop-panic`: in its stop work. `hang-stop`: that work
-    /// never ends. `hang`: it does not mount, and its stop work never ends.
+    /// never ends. `hang`: it does not mount, and its stop work never ends. `quiet`: it has none.
     fail: String,
+    /// Of the row's entry; the row's id when it is empty.
+    name: String,
     /// What a fence lets pass.
     allow: Vec<String>,
     /// A registry's contributions, until it fails.
@@ -93,18 +95,9 @@ impl Config {
     }
 }
 
-pub(crate) type Contribute = fn(&Config, Arc<Value>, &mut Mount<'_>) -> Result<(), MountError>;
-
-/// Notes that the row mounts and stops, contributes, and fails as it is told.
-pub(crate) fn mount_row(
-    config: Config,
-    mount: &mut Mount<'_>,
-    contribute: Contribute,
-) -> Result<(), MountError> {
+fn note_stop(config: &Config, mount: &mut Mount<'_>) {
     let row = mount.row().to_owned();
-    note(format!("mount {row}"));
-    let value = value(if config.tag.is_empty() { &row } else { &config.tag });
-    // The scope holds the contribution and that holds the scope, until it is withdrawn.
+    // The stop work holds the scope, and goes before it.
     let (scope, fail) = (mount.scope().clone(), config.fail.clone());
     mount.on_stop(move || {
         Box::pin(async move {
@@ -117,6 +110,22 @@ pub(crate) fn mount_row(
             note(format!("stop {row} in {}, {store}", scope.name()));
         })
     });
+}
+
+pub(crate) type Contribute = fn(&Config, Arc<Value>, &mut Mount<'_>) -> Result<(), MountError>;
+
+/// Notes that the row mounts and stops, contributes, and fails as it is told.
+pub(crate) fn mount_row(
+    config: Config,
+    mount: &mut Mount<'_>,
+    contribute: Contribute,
+) -> Result<(), MountError> {
+    let row = mount.row().to_owned();
+    note(format!("mount {row}"));
+    let value = value(if config.tag.is_empty() { &row } else { &config.tag });
+    if config.fail != "quiet" {
+        note_stop(&config, mount);
+    }
     contribute(&config, value, mount)?;
     match config.fail.as_str() {
         "error" | "hang" => Err(MountError::new("no good").at("fail")),
@@ -168,9 +177,9 @@ const INDEX: ServiceKey = ServiceKey::of::<dyn Index>("index");
 const LAMP: ServiceKey = ServiceKey::of::<dyn Lamp>("lamp");
 const WISH: ServiceKey = ServiceKey::of::<dyn Wish>("wish");
 
-fn add(_: &Config, value: Arc<Value>, mount: &mut Mount<'_>) -> Result<(), MountError> {
-    let row = mount.row().to_owned();
-    mount.add::<Value>(&row, value)
+fn add(config: &Config, value: Arc<Value>, mount: &mut Mount<'_>) -> Result<(), MountError> {
+    let name = if config.name.is_empty() { mount.row() } else { &config.name }.to_owned();
+    mount.add::<Value>(&name, value)
 }
 
 fn lamp(_: &Config, value: Arc<Value>, mount: &mut Mount<'_>) -> Result<(), MountError> {

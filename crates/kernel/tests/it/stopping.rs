@@ -1,8 +1,8 @@
 //! The order in which rows stop, or go when they are dropped.
 
 use std::future::Future;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier};
 
 use futures_util::FutureExt as _;
 use reins_kernel::*;
@@ -91,7 +91,8 @@ async fn generations_that_stop_at_the_same_time_stop_what_they_share_once() {
 
 #[tokio::test]
 async fn on_threads_too_exactly_one_of_them_stops_what_they_share() {
-    for _ in 0..50 {
+    let start = Arc::new(Barrier::new(3));
+    for _ in 0..200 {
         let first = build(&["store", "post"]).await;
         let second = next(&first, &["store", "post"]).await.unwrap();
         let failing = composed(&["store", "tool fail=error"], "").unwrap();
@@ -99,7 +100,13 @@ async fn on_threads_too_exactly_one_of_them_stops_what_they_share() {
         let third = async move { assert!(third.await.is_err()) };
         let around = process(&first);
         let works: [BoxFuture<'static, ()>; 3] = [first.stop(), second.stop(), Box::pin(third)];
-        let threads = works.map(|work| std::thread::spawn(move || run_alone(work)));
+        let threads = works.map(|work| {
+            let start = start.clone();
+            std::thread::spawn(move || {
+                start.wait();
+                run_alone(work)
+            })
+        });
         let journals: Vec<Vec<String>> =
             threads.into_iter().map(|thread| thread.join().unwrap()).collect();
         let shared: Vec<&String> =
@@ -121,15 +128,17 @@ fn run_alone(work: impl Future<Output = ()>) -> Vec<String> {
 async fn what_is_dropped_goes_in_the_same_order_and_awaits_nothing() {
     let mut root = Root::default();
     root.give::<Value>(value("given")).unwrap();
-    let live: Vec<String> = (0..6).map(|at| format!("tool:t{at}")).collect();
-    let stay: Vec<String> = (0..6).map(|at| format!("post:p{at}")).collect();
+    let live: Vec<String> = (0..6).map(|at| format!("tool:t{at} fail=quiet")).collect();
+    let stay: Vec<String> = (0..6).map(|at| format!("post:p{at} fail=quiet")).collect();
     let rows: Vec<&str> = live.iter().chain(&stay).map(String::as_str).collect();
     // Nobody else holds a scope: what was mounted must not go with it in any odd order.
     let generation = composed(&rows, "").unwrap().build(&catalog(), 1, root).await.unwrap();
-    let below = nested(&generation, &["tool:n0", "tool:n1", "tool:n2", "tool:n3"]).await.unwrap();
+    let rows: Vec<String> = (0..6).map(|at| format!("tool:n{at} fail=quiet")).collect();
+    let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
+    let below = nested(&generation, &rows).await.unwrap();
     journal();
     drop(below);
-    assert_eq!(journal(), ["drop n3", "drop n2", "drop n1", "drop n0"]);
+    assert_eq!(journal(), [5, 4, 3, 2, 1, 0].map(|at| format!("drop n{at}")));
     drop(generation);
     let mut expected: Vec<String> = Vec::new();
     expected.extend((0..6).rev().map(|at| format!("drop t{at}")));
