@@ -30,6 +30,14 @@ Exit codes:
   130  interrupted
   143  terminated";
 
+/// What follows the options in the help of `config set`.
+const SET_HELP: &str = "\
+Examples:
+  reins config set bash.timeout_ms 60000
+  reins config set default-model.model deepseek/deepseek-v4-flash
+  reins config set local.models '[{ id = \"m1\" }]'
+  reins config set grep.disabled true";
+
 /// Lets a language model work in your files, with a log of everything it does.
 #[derive(Debug, Parser)]
 #[command(name = "reins", version, disable_help_subcommand = true)]
@@ -141,6 +149,50 @@ pub(crate) enum ConfigCommand {
     Dump(ComposeArgs),
     /// Check the configuration and say what is wrong.
     Check(ComposeArgs),
+    /// Set a field of a row in your settings.
+    #[command(after_help = SET_HELP)]
+    Set(SetArgs),
+    /// Take back what your settings say of a field or row.
+    Unset(UnsetArgs),
+    /// Open your settings in $VISUAL or $EDITOR, then check them.
+    Edit(ProfileArgs),
+    /// Print where your settings are, or would be.
+    Path(ProfileArgs),
+}
+
+/// For what is about the settings of the home, which stand above a profile and below patches.
+#[derive(Debug, Args)]
+pub(crate) struct ProfileArgs {
+    /// The profile whose rows the settings change.
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    pub(crate) profile: String,
+}
+
+impl ProfileArgs {
+    pub(crate) fn compose(&self) -> ComposeArgs {
+        ComposeArgs { profile: self.profile.clone(), patch: Vec::new() }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SetArgs {
+    /// The row's id and a field of its configuration, or `disabled`.
+    #[arg(value_name = "ROW.FIELD")]
+    pub(crate) key: String,
+    /// A value as TOML, or a string without quotes.
+    #[arg(allow_hyphen_values = true)]
+    pub(crate) value: String,
+    #[command(flatten)]
+    pub(crate) profile: ProfileArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct UnsetArgs {
+    /// A field that gets back what the layers below say, or a row of which nothing stays.
+    #[arg(value_name = "ROW[.FIELD]")]
+    pub(crate) key: String,
+    #[command(flatten)]
+    pub(crate) profile: ProfileArgs,
 }
 
 #[derive(Debug, Subcommand)]

@@ -1,28 +1,59 @@
 //! `reins config`
 
-use crate::args::{ComposeArgs, ConfigCommand};
+mod edit;
+mod file;
+mod judge;
+mod key;
+mod model;
+mod set;
+mod settings;
+mod text;
+mod value;
+
+use crate::args::{ComposeArgs, ConfigCommand, ProfileArgs};
 use crate::exit::{self, CliError};
-use crate::start::Start;
+use crate::start::{Start, row_errors};
 use crate::terminal;
 
 pub(crate) async fn config(start: &Start, command: &ConfigCommand) -> Result<u8, CliError> {
-    let (ConfigCommand::Dump(args) | ConfigCommand::Check(args)) = command;
     let text = match command {
-        ConfigCommand::Dump(_) => {
-            let composition = start.compose(args)?;
-            for warning in &composition.warnings {
-                terminal::note(&format!("warning: {warning}"));
-            }
-            composition.dump()
+        ConfigCommand::Dump(args) => dump(start, args)?,
+        ConfigCommand::Check(args) => check(start, args).await?,
+        ConfigCommand::Set(args) => return set::set(start, args).await,
+        ConfigCommand::Unset(args) => return set::unset(start, args).await,
+        ConfigCommand::Edit(args) => {
+            edit::edit(start, args).await?;
+            let checked = check(start, &args.compose()).await;
+            checked.map_err(|error| error.with_hint("`reins config edit` opens the file again"))?
         }
-        ConfigCommand::Check(_) => check(start, args).await?,
+        ConfigCommand::Path(args) => path(start, args)?,
     };
     terminal::print_text(&text).map_err(|e| CliError::internal(format!("standard output: {e}")))?;
     Ok(exit::COMPLETED)
 }
 
-/// Mounts everything, since plugins check the values of their configuration only then: the rows, each
-/// preset, and the model that a new session would have.
+fn dump(start: &Start, args: &ComposeArgs) -> Result<String, CliError> {
+    let composition = start.compose(args)?;
+    for warning in &composition.warnings {
+        terminal::note(&format!("warning: {warning}"));
+    }
+    Ok(composition.dump())
+}
+
+/// All profiles have the same settings; the profile is only asked to be one.
+fn path(start: &Start, args: &ProfileArgs) -> Result<String, CliError> {
+    let files = start.files(&args.compose(), None);
+    files.below_settings().map_err(|errors| row_errors(&errors))?;
+    let path = files.settings();
+    let text = path.to_str().ok_or_else(|| {
+        CliError::config(format!("the path {} is not UTF-8", path.display()))
+            .with_hint("set REINS_HOME to a path that is")
+    })?;
+    Ok(format!("{text}\n"))
+}
+
+/// Mounts everything, since plugins check the values of their configuration only then: the rows,
+/// each preset, and the model that a new session would have.
 async fn check(start: &Start, args: &ComposeArgs) -> Result<String, CliError> {
     let host = start.host(args, None).await?;
     let checked = async {

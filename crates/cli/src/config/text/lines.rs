@@ -1,0 +1,282 @@
+//! Statements (`key = value`) and headers (`[table]`, `[[table]]`), which stand in lines.
+
+use std::ops::Range;
+
+use toml_edit::{Document, Item, Key, Table};
+
+use super::braces::{Field, fields, splice};
+use super::walk::{Node, Visit, dotted, header};
+use super::{EditError, key_text};
+
+/// A text with the places of its statements and headers.
+pub(super) struct Lines<'t> {
+    text: &'t str,
+    /// After a byte order mark.
+    first: usize,
+    line_break: &'static str,
+    /// Whole lines, in the order of the text.
+    blocks: Vec<Block>,
+}
+
+#[derive(Clone)]
+struct Block {
+    range: Range<usize>,
+    is_header: bool,
+}
+
+impl<'t> Lines<'t> {
+    pub(super) fn new(text: &'t str, document: &Document<&str>) -> Self {
+        let first = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
+        let is_dos = text.find('\n').is_some_and(|at| text[..at].ends_with('\r'));
+        let line_break = if is_dos { "\r\n" } else { "\n" };
+        let mut lines = Self { text, first, line_break, blocks: Vec::new() };
+        let mut blocks = Vec::new();
+        lines.collect(document.as_table(), true, &mut blocks);
+        blocks.sort_by_key(|block| block.range.start);
+        lines.blocks = blocks;
+        lines
+    }
+
+    /// All blocks of a table and of what is below it.
+    fn collect(&self, table: &Table, is_root: bool, blocks: &mut Vec<Block>) {
+        if !is_root
+            && !table.is_implicit()
+            && let Some(span) = table.span()
+        {
+            blocks.push(Block { range: self.whole(span), is_header: true });
+        }
+        for (name, item) in table.iter() {
+            match item {
+                Item::None => {}
+                Item::Value(value) => {
+                    let start = table.key(name).and_then(Key::span).map(|span| span.start);
+                    let end = value.span().map(|span| span.end);
+                    if let (Some(start), Some(end)) = (start, end) {
+                        blocks.push(Block { range: self.whole(start..end), is_header: false });
+                    }
+                }
+                Item::Table(table) => self.collect(table, false, blocks),
+                Item::ArrayOfTables(tables) => {
+                    tables.iter().for_each(|table| self.collect(table, false, blocks));
+                }
+            }
+        }
+    }
+
+    /// With the rest of the lines.
+    fn whole(&self, span: Range<usize>) -> Range<usize> {
+        let start = self.text[..span.start].rfind('\n').map_or(self.first, |at| at + 1);
+        let end = self.text[span.end..].find('\n').map_or(self.text.len(), |at| span.end + at + 1);
+        start..end
+    }
+
+    /// Blocks of the node, with its headers.
+    fn blocks_of(&self, visit: &Visit<'_>) -> Vec<Block> {
+        let mut blocks = Vec::new();
+        match visit.node {
+            Node::Table(table) => self.collect(table, false, &mut blocks),
+            Node::Tables(tables) => {
+                tables.iter().for_each(|table| self.collect(table, false, &mut blocks));
+            }
+            node => {
+                let start = visit.key.and_then(Key::span).map(|span| span.start);
+                if let (Some(start), Some(range)) = (start, node.range()) {
+                    let range = self.whole(start..range.end);
+                    blocks.push(Block { range, is_header: false });
+                }
+            }
+        }
+        blocks.sort_by_key(|block| block.range.start);
+        blocks
+    }
+
+    /// Takes the node away, with the comments that stand directly above its statements and
+    /// headers, and after the last statement of a header.
+    pub(super) fn cut(&self, visit: Visit<'_>) -> String {
+        let blocks = self.blocks_of(&visit);
+        let has_header = blocks.iter().any(|block| block.is_header);
+        let mut ranges: Vec<Range<usize>> = Vec::new();
+        for block in &blocks {
+            let start = self.with_comments_above(block.range.start);
+            let mut end = block.range.end;
+            if has_header && self.is_last_of_header(end) {
+                end = self.with_comments_below(end);
+            }
+            match ranges.last_mut() {
+                // What stands between the statements of a header goes with it.
+                Some(last) if !block.is_header && self.is_next(last.end, block.range.start) => {
+                    last.end = end;
+                }
+                _ => ranges.push(start..end),
+            }
+        }
+        let mut text = self.text.to_owned();
+        for range in ranges.into_iter().rev() {
+            text.replace_range(range.clone(), "");
+            self.close_gap(&mut text, range.start);
+        }
+        text
+    }
+
+    /// Whether no statement and no header stands between.
+    fn is_next(&self, from: usize, to: usize) -> bool {
+        !self.blocks.iter().any(|block| block.range.start >= from && block.range.end <= to)
+    }
+
+    fn is_last_of_header(&self, end: usize) -> bool {
+        let next = self.blocks.iter().find(|block| block.range.start >= end);
+        next.is_none_or(|block| block.is_header)
+    }
+
+    /// Where the comments begin that stand directly above. Those at the beginning of the file speak
+    /// of all of it.
+    fn with_comments_above(&self, start: usize) -> usize {
+        let before = self.blocks.iter().filter(|block| block.range.end <= start);
+        let floor = before.map(|block| block.range.end).max().unwrap_or(self.first);
+        let mut from = start;
+        while from > floor {
+            let line = self.text[..from - 1].rfind('\n').map_or(self.first, |at| at + 1).max(floor);
+            if !self.text[line..from].trim_start().starts_with('#') {
+                return from;
+            }
+            from = line;
+        }
+        if from == self.first { start } else { from }
+    }
+
+    /// Where the comments end that stand directly below and do not belong to what comes next.
+    fn with_comments_below(&self, end: usize) -> usize {
+        let mut to = end;
+        while let Some(line) = self.text[to..].split_inclusive('\n').next() {
+            if !line.trim_start().starts_with('#') {
+                return if line.trim().is_empty() { to } else { end };
+            }
+            to += line.len();
+        }
+        to
+    }
+
+    /// Takes empty lines away that would be double, or the last ones of the file, after something
+    /// went from here.
+    fn close_gap(&self, text: &mut String, at: usize) {
+        const BLANK: [char; 4] = [' ', '\t', '\r', '\n'];
+        let (before, after) = (&text[self.first..at], &text[at..]);
+        let blank = after.len() - after.trim_start_matches(BLANK).len();
+        if blank == after.len() {
+            let kept = self.first + before.trim_end_matches(BLANK).len();
+            let end = text[kept..at].find('\n').map_or(kept, |end| kept + end + 1);
+            text.truncate(if kept == self.first { kept } else { end });
+        } else if before.is_empty() || before.ends_with("\n\n") || before.ends_with("\n\r\n") {
+            let lines = after[..blank].rfind('\n').map_or(0, |end| end + 1);
+            text.replace_range(at..at + lines, "");
+        }
+    }
+
+    /// Adds a statement to the last table.
+    pub(super) fn insert(&self, found: &[Visit<'_>], key: &str, value: &str) -> String {
+        let (count, prefix) = dotted(found);
+        let visit = &found[found.len() - 1];
+        let Node::Table(table) = visit.node else { return self.text.to_owned() };
+        let statement = format!("{prefix}{} = {value}", key_text(key));
+        if count == 0 && table.is_implicit() {
+            return self.insert_header(found, &statement);
+        }
+        let mut own = Vec::new();
+        self.own_statements(table, &mut own);
+        own.sort_by_key(|range: &Range<usize>| range.start);
+        let head = table.span().filter(|_| count == 0).map(|span| self.whole(span));
+        let Some(last) = own.pop().or(head) else { return self.text.to_owned() };
+        let indent = self.indent(last.start);
+        // A row's configuration gets a table of its own.
+        if found.len() == 3
+            && count == 0
+            && let Some(fields) = fields(value).filter(|fields| !fields.is_empty())
+        {
+            let mut lines = vec![format!("{indent}[{}.{}]", header(found), key_text(key))];
+            lines.extend(fields.iter().map(|field| format!("{indent}{}", field.statement())));
+            return self.insert_lines(last.end, &lines);
+        }
+        self.insert_lines(last.end, &[format!("{indent}{statement}")])
+    }
+
+    fn own_statements(&self, table: &Table, ranges: &mut Vec<Range<usize>>) {
+        for (name, item) in table.iter() {
+            match item {
+                Item::Value(value) => {
+                    let start = table.key(name).and_then(Key::span).map(|span| span.start);
+                    let end = value.span().map(|span| span.end);
+                    if let (Some(start), Some(end)) = (start, end) {
+                        ranges.push(self.whole(start..end));
+                    }
+                }
+                Item::Table(table) if table.is_dotted() => self.own_statements(table, ranges),
+                Item::None | Item::Table(_) | Item::ArrayOfTables(_) => {}
+            }
+        }
+    }
+
+    /// Gives a table that only headers below it imply a header of its own.
+    fn insert_header(&self, found: &[Visit<'_>], statement: &str) -> String {
+        let blocks = self.blocks_of(&found[found.len() - 1]);
+        let Some(below) = blocks.first() else { return self.text.to_owned() };
+        let indent = self.indent(below.range.start);
+        let at = self.with_comments_above(below.range.start);
+        let lines = [format!("{indent}[{}]", header(found)), format!("{indent}{statement}")];
+        self.insert_lines(at, &lines)
+    }
+
+    fn indent(&self, line: usize) -> &'t str {
+        let rest = &self.text[line..];
+        &rest[..rest.len() - rest.trim_start_matches([' ', '\t']).len()]
+    }
+
+    /// `at` is the beginning of a line, or the end of the text.
+    fn insert_lines(&self, at: usize, lines: &[String]) -> String {
+        let joined = lines.join(self.line_break);
+        if at == self.text.len() && at > self.first && !self.text.ends_with('\n') {
+            return format!("{}{}{joined}", self.text, self.line_break);
+        }
+        splice(self.text, at..at, &format!("{joined}{}", self.line_break))
+    }
+
+    /// One more `[[…]]` after the last of these.
+    pub(super) fn append_table(
+        &self,
+        visit: &Visit<'_>,
+        header: &str,
+        value: &str,
+    ) -> Result<String, EditError> {
+        let fields = fields(value).ok_or(EditError::NoTable)?;
+        let blocks = self.blocks_of(visit);
+        let Some(last) = blocks.last() else { return Ok(self.text.to_owned()) };
+        let heads: Vec<&Block> = blocks.iter().filter(|block| block.is_header).collect();
+        let indent = heads.last().map_or("", |block| self.indent(block.range.start));
+        let mut lines = vec![format!("{indent}[[{header}]]")];
+        lines.extend(fields.iter().map(|field| format!("{indent}{}", field.statement())));
+        Ok(self.insert_lines(last.range.end, &lines))
+    }
+
+    /// One more `[[…]]` at the end of the file, an empty line before it; tables in it get headers.
+    pub(super) fn append_row(&self, header: &str, value: &str) -> Result<String, EditError> {
+        let row = fields(value).ok_or(EditError::NoTable)?;
+        let (tables, plain): (Vec<Field>, Vec<Field>) =
+            row.into_iter().partition(|field| field.is_table);
+        let mut lines = vec![format!("[[{header}]]")];
+        lines.extend(plain.iter().map(Field::statement));
+        for table in &tables {
+            lines.push(format!("[{header}.{}]", key_text(&table.name)));
+            let fields = fields(&table.value).unwrap_or_default();
+            lines.extend(fields.iter().map(Field::statement));
+        }
+        let joined = lines.join(self.line_break);
+        let (text, end) = (self.text, self.line_break);
+        if text[self.first..].is_empty() {
+            return Ok(format!("{text}{joined}{end}"));
+        }
+        if !text.ends_with('\n') {
+            return Ok(format!("{text}{end}{end}{joined}"));
+        }
+        let gap = if text.ends_with("\n\n") || text.ends_with("\n\r\n") { "" } else { end };
+        Ok(format!("{text}{gap}{joined}{end}"))
+    }
+}
