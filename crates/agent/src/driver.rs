@@ -67,6 +67,17 @@ pub(crate) enum Done {
     Configured { input: Input, plan: Option<Plan> },
 }
 
+impl Done {
+    fn input(&self) -> &Input {
+        match self {
+            Self::Input(input)
+            | Self::Prepared { input, .. }
+            | Self::Assembled { input, .. }
+            | Self::Configured { input, .. } => input,
+        }
+    }
+}
+
 /// What a turn takes at its first step.
 pub(crate) struct Begun {
     pub(crate) tools: ToolSet,
@@ -242,6 +253,10 @@ impl Driver {
     }
 
     async fn take(&mut self, done: Done) {
+        // Abandoned when its answer was already under way: a turn that was cancelled takes nothing.
+        if answered_op(done.input()).is_some_and(|op| !self.running.contains_key(&op)) {
+            return;
+        }
         let input = match done {
             Done::Input(input) => input,
             Done::Prepared { input, call_id, ready } => {
@@ -273,6 +288,7 @@ impl Driver {
         self.turn.tools = begun.tools;
     }
 
+    /// Logs the move, then lets the new limits hold: what they lead to comes after its cause.
     async fn move_on(&mut self, to: Move) {
         let Move { place, generation, changes } = to;
         let rows = changes.into_iter().map(|change| ChangedRow {
@@ -280,8 +296,8 @@ impl Driver {
             what: change.what.to_owned(),
             place: change.origin.place(),
         });
-        let mut changed = CompositionChanged { generation, rows: rows.collect(), refused: None };
-        match place {
+        let rows = rows.collect();
+        let limits = match place {
             Ok(place) => {
                 let limits = place.limits(self.env.wish);
                 self.env.current_scope.set(place.scope.clone());
@@ -289,16 +305,27 @@ impl Driver {
                 // Both are of a provider of the old generation.
                 self.turn.renderer = None;
                 self.turn.plan = None;
-                self.core_limits = Limits {
-                    steps: limits.steps,
-                    tool_calls: limits.tool_calls,
-                    time_ms: limits.time_ms,
-                    ..self.core_limits
-                };
-                self.feed(Input::UseLimits(self.core_limits)).await;
+                self.log_move(CompositionChanged { generation, rows, refused: None }).await;
+                limits
             }
-            Err(problem) => changed.refused = Some(problem),
-        }
+            Err(problem) => {
+                if self.place.refuse(generation, &problem) {
+                    let refused = Some(problem);
+                    self.log_move(CompositionChanged { generation, rows, refused }).await;
+                }
+                return;
+            }
+        };
+        self.core_limits = Limits {
+            steps: limits.steps,
+            tool_calls: limits.tool_calls,
+            time_ms: limits.time_ms,
+            ..self.core_limits
+        };
+        self.feed(Input::UseLimits(self.core_limits)).await;
+    }
+
+    async fn log_move(&mut self, changed: CompositionChanged) {
         if let Ok(draft) = own_draft(CompositionChanged::TYPE, &changed) {
             let ticket = self.ticket();
             self.feed(Input::Commit { ticket, draft }).await;

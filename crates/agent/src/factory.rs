@@ -21,6 +21,7 @@ use crate::approvals::Committer;
 use crate::driver::{Driver, DriverLimits, Environment, TurnState, Waiting};
 use crate::events::{EVENT_TYPES, EventType, PresetSelected, SandboxMode, own_draft};
 use crate::handle::{Agent, Shared, WeakAgent};
+use crate::held::{HeldSessions, Hold, Wanted, Wish};
 use crate::limits::{self, TurnLimits};
 use crate::observations::Observations;
 use crate::place::{CurrentScope, Generations, Mover, Place, PresetScope, Setup};
@@ -172,6 +173,7 @@ impl Plugin for LoopPlugin {
             clock: mount.need()?,
             config,
             agents: Mutex::default(),
+            sessions: HeldSessions::default(),
             tasks: TaskTracker::new(),
         };
         let factory = LoopFactory { maker: Arc::new(maker) };
@@ -191,6 +193,7 @@ struct Maker {
     config: LoopConfig,
     /// Agents that were made; those that are gone are forgotten when the next one is made.
     agents: Mutex<Vec<WeakAgent>>,
+    sessions: HeldSessions,
     /// Drivers, and agents in the making.
     tasks: TaskTracker,
 }
@@ -208,19 +211,27 @@ impl AgentFactory for LoopFactory {
     fn make(&self, order: AgentOrder) -> BoxFuture<'static, Result<Agent, AgentError>> {
         let maker = Arc::clone(&self.maker);
         Box::pin(async move {
+            // Counted before the look, so that who closes the tracker after it waits for this.
+            let counted = maker.tasks.token();
             if maker.tasks.is_closed() {
                 return Err(AgentError::Ending);
             }
             let (answer, made) = oneshot::channel();
             let tasks = maker.tasks.clone();
+            let wanted = Wanted::new();
+            let wish = wanted.wish();
             // A task of its own, so that it runs to its end or back when the caller goes away.
             let task = tasks.spawn(async move {
-                let made = maker.make(order).await;
+                let made = maker.make(order, &wish).await;
                 if let Err(Ok(unwanted)) = answer.send(made) {
                     unwanted.close().await;
                 }
             });
+            drop(counted);
             if let Ok(made) = made.await {
+                if made.is_ok() {
+                    wanted.hand_over();
+                }
                 return made;
             }
             // The spine must not fail silently: pass our own bug on to the caller.
@@ -235,9 +246,10 @@ impl AgentFactory for LoopFactory {
         let maker = Arc::clone(&self.maker);
         Box::pin(async move {
             maker.tasks.close();
-            let agents = std::mem::take(&mut *maker.agents());
-            let closing = agents.iter().filter_map(WeakAgent::upgrade);
-            join_all(closing.map(|agent| async move { agent.close().await })).await;
+            // They stay in the list: when this future is dropped, another one closes them.
+            let agents: Vec<Agent> = maker.agents().iter().filter_map(WeakAgent::upgrade).collect();
+            join_all(agents.iter().map(Agent::close)).await;
+            drop(agents);
             maker.tasks.wait().await;
         })
     }
@@ -254,25 +266,35 @@ impl Maker {
         agents.push(agent.downgrade());
     }
 
-    async fn make(&self, order: AgentOrder) -> Result<Agent, AgentError> {
-        let known = known_types(&order.preset.scope);
-        let mut seen = Seen::default();
-        let preset = order.preset.preset.clone();
-        let opened = self.open(&order, known, &mut seen).await?;
-        let session = opened.header.id.clone();
+    async fn make(&self, order: AgentOrder, wish: &Wish) -> Result<Agent, AgentError> {
+        let session = match &order.session {
+            SessionOrder::New => SessionId::new(Uuid::now_v7().to_string()),
+            SessionOrder::Resume(id) => id.clone(),
+        };
+        let hold = self.sessions.hold(&session, wish).await;
+        if !wish.holds() {
+            return Err(AgentError::Ending);
+        }
+        let (mut seen, preset) = (Seen::default(), order.preset.preset.clone());
+        // Before the disk is touched, so that what is refused leaves nothing there.
+        let place =
+            Place::take(order.preset, &session, order.setup.as_ref()).map_err(AgentError::Setup)?;
+        let known = known_types(&place.scope);
+        let opened = match order.session {
+            SessionOrder::New => {
+                let header = self.header(session.clone(), order.cwd.clone(), &preset);
+                self.store.create(header, known).await?
+            }
+            SessionOrder::Resume(id) => {
+                let mut look = |event: &reins_schema::Event| seen.look(event);
+                self.store.open(&id, known, &mut look).await?
+            }
+        };
         if let Some(reason) = opened.fold.read_only() {
             let reason = reason.to_owned();
             opened.log.close().await?;
             return Err(AgentError::ReadOnly { session, reason });
         }
-        let place = match Place::take(order.preset, &session, order.setup.as_ref()) {
-            Ok(place) => place,
-            Err(problem) => {
-                opened.log.close().await?;
-                return Err(AgentError::Setup(problem));
-            }
-        };
-        let limits = self.limits(place.limits(order.limits));
         let env = Environment {
             session: session.clone(),
             cwd: order.cwd,
@@ -295,7 +317,7 @@ impl Maker {
         if seen.preset.is_none() {
             seen.preset.clone_from(&opened.header.agent_preset);
         }
-        let (agent, committer) = self.start(opened, env, place, limits, turn);
+        let (agent, committer) = self.start(opened, env, place, turn, (hold, wish.wanted()));
         if let Err(reason) = record(&committer, &seen, &preset).await {
             agent.close().await;
             return Err(AgentError::Start { session, reason });
@@ -309,30 +331,16 @@ impl Maker {
         Ok(agent)
     }
 
-    async fn open(
-        &self,
-        order: &AgentOrder,
-        known: KnownTypes,
-        seen: &mut Seen,
-    ) -> Result<OpenSession, AgentError> {
-        match &order.session {
-            SessionOrder::New => {
-                let header = Header {
-                    format: FORMAT,
-                    id: SessionId::new(Uuid::now_v7().to_string()),
-                    created_at: self.clock.now_ms(),
-                    cwd: order.cwd.clone(),
-                    parent: None,
-                    origin: None,
-                    delegation_depth: 0,
-                    agent_preset: Some(order.preset.preset.to_string()),
-                };
-                Ok(self.store.create(header, known).await?)
-            }
-            SessionOrder::Resume(id) => {
-                let mut look = |event: &reins_schema::Event| seen.look(event);
-                Ok(self.store.open(id, known, &mut look).await?)
-            }
+    fn header(&self, id: SessionId, cwd: PathBuf, preset: &str) -> Header {
+        Header {
+            format: FORMAT,
+            id,
+            created_at: self.clock.now_ms(),
+            cwd,
+            parent: None,
+            origin: None,
+            delegation_depth: 0,
+            agent_preset: Some(preset.to_owned()),
         }
     }
 
@@ -351,8 +359,8 @@ impl Maker {
         opened: OpenSession,
         env: Environment,
         place: Place,
-        limits: Limits,
         turn: TurnState,
+        (hold, wanted): (Option<Hold>, Wanted),
     ) -> (Agent, Committer) {
         let (mailbox_in, mailbox) = mpsc::channel(MAILBOX);
         let (done_in, done) = mpsc::channel(ANSWERS);
@@ -360,6 +368,7 @@ impl Maker {
         let (status_in, status) = watch::channel(Status::Idle);
         let dead = Arc::clone(&env.dead);
         let (scope, session) = (env.current_scope.clone(), env.session.clone());
+        let limits = self.limits(place.limits(env.wish));
         let driver = Driver {
             env,
             place,
@@ -385,7 +394,10 @@ impl Maker {
             closing: false,
         };
         let opened_input = Input::Opened { recovered: opened.recovered };
-        let task = self.tasks.spawn(driver.run(opened_input));
+        let task = self.tasks.spawn(async move {
+            driver.run(opened_input).await;
+            drop(hold);
+        });
         let committer = Committer { mailbox: mailbox_in.downgrade() };
         let agent = Agent::new(Shared {
             session,
@@ -395,6 +407,7 @@ impl Maker {
             dead,
             log: opened.log,
             task: tokio::sync::Mutex::new(Some(task)),
+            wanted,
         });
         (agent, committer)
     }

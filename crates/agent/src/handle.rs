@@ -10,6 +10,7 @@ use tokio::sync::{Mutex, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
 use crate::driver::Command;
+use crate::held::Wanted;
 use crate::place::CurrentScope;
 use crate::size::{check_bytes, check_message};
 
@@ -27,6 +28,7 @@ pub(crate) struct Shared {
     pub(crate) dead: Arc<OnceLock<String>>,
     pub(crate) log: Log,
     pub(crate) task: Mutex<Option<JoinHandle<()>>>,
+    pub(crate) wanted: Wanted,
 }
 
 impl Agent {
@@ -155,9 +157,13 @@ impl Agent {
         failure.or_else(|| self.shared.dead.get().cloned())
     }
 
-    /// Cancels, waits until all its work is still and the log is on disk, and ends it.
+    /// Cancels, waits until all its work is still and the log is on disk, and ends it. What was
+    /// registered for it is withdrawn then. When the future is dropped after it began, the agent
+    /// ends all the same; another call waits for that.
     pub async fn close(&self) {
+        // One that has ended, or is about to, takes no command.
         drop(self.command(Command::Close).await);
+        self.shared.wanted.leave();
         // Held while waiting, so that whoever calls this, too, returns after the end only.
         let mut task = self.shared.task.lock().await;
         let Some(running) = task.as_mut() else { return };

@@ -11,6 +11,7 @@ mod erase;
 mod events;
 mod factory;
 mod handle;
+mod held;
 mod limits;
 mod observations;
 mod pipeline;

@@ -6,6 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use reins_kernel::{BoxFuture, Registration, RowChange, Scope};
 use reins_schema::SessionId;
 
+use crate::contain::contain_now;
 use crate::limits::TurnLimits;
 
 /// The scope of an agent preset in one generation. Holding it keeps the generation from being
@@ -47,6 +48,8 @@ pub(crate) struct Place {
     pub(crate) scope: Scope,
     /// The owner's contributions; undone when the agent moves or ends.
     _registrations: Vec<Registration>,
+    /// The last generation that the owner's set-up refused, and why; told once.
+    refused: Option<(u64, String)>,
 }
 
 impl Place {
@@ -57,8 +60,20 @@ impl Place {
         setup: Option<&Setup>,
     ) -> Result<Self, String> {
         let scope = preset.scope.child(session.as_str());
-        let registrations = setup.map_or(Ok(Vec::new()), |setup| setup(&scope))?;
-        Ok(Self { preset, scope, _registrations: registrations })
+        let registrations = match setup {
+            None => Vec::new(),
+            Some(setup) => contain_now(|| setup(&scope))
+                .unwrap_or_else(|words| Err(format!("it panicked: {words}")))?,
+        };
+        Ok(Self { preset, scope, _registrations: registrations, refused: None })
+    }
+
+    /// Remembers that a generation was refused. Whether that is news.
+    pub(crate) fn refuse(&mut self, generation: u64, problem: &str) -> bool {
+        let refused = Some((generation, problem.to_owned()));
+        let is_news = self.refused != refused;
+        self.refused = refused;
+        is_news
     }
 
     /// What `wish` leaves open is as the rows say.

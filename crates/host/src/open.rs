@@ -9,6 +9,7 @@ use reins_agent::{
 };
 use reins_kernel::{Row, RowError, RowWarning, Scope, nearest};
 use reins_schema::{CallConfig, Failure, Payload, SessionId, SessionRecovered};
+use reins_session::Status;
 use reins_store::{Listing, Store, StoreError};
 use reins_world::{Clock, FileKind, Fs};
 use tokio::sync::broadcast;
@@ -77,6 +78,19 @@ pub enum HostError {
         /// Its directory.
         is: PathBuf,
     },
+    /// The agent preset that the session used last is gone or broken.
+    #[error(
+        "{}\nsession {session} uses this agent preset; go on with another one: --preset {instead}",
+        lines(errors)
+    )]
+    SessionPreset {
+        /// The session.
+        session: SessionId,
+        /// What is wrong with its preset.
+        errors: Vec<RowError>,
+        /// Another preset.
+        instead: String,
+    },
     /// The store's words.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -134,7 +148,6 @@ impl Host {
         let scope = generations.scope().await;
         match Services::of(&scope) {
             Ok(Services { agents, store, clock, files }) => {
-                let generations = Arc::new(generations);
                 Ok((Self { generations, agents, store, clock, files }, warnings))
             }
             Err(missing) => {
@@ -170,7 +183,7 @@ impl Host {
     /// # Errors
     /// Which of the two is wrong.
     pub async fn check_defaults(&self) -> Result<(), HostError> {
-        let preset = service::<DefaultPreset>(&self.scope().await)?.0.clone();
+        let preset = self.default_preset().await?;
         let scope = self.preset(&preset).await?.scope;
         let model = service::<DefaultModel>(&scope)?.0.clone();
         let (provider, model) = split_model(&scope, &model)?;
@@ -191,8 +204,8 @@ impl Host {
 
     /// Watches the files as the row `reload` says; never returns. Run it beside other work and drop
     /// it with that.
-    pub async fn watch(&self) {
-        self.generations.watch().await;
+    pub async fn watch(&self) -> std::convert::Infallible {
+        self.generations.watch().await
     }
 
     /// What becomes of changed files from now on. A receiver that does not keep up misses the
@@ -235,11 +248,11 @@ impl Host {
         if cwd.to_str().is_none() {
             return Err(HostError::NotUtf8(cwd));
         }
-        let preset = match order.preset.or(preset) {
-            Some(preset) => preset,
-            None => service::<DefaultPreset>(&self.scope().await)?.0.clone(),
+        let preset = match (order.preset, preset, &session) {
+            (None, Some(used), SessionOrder::Resume(id)) => self.used_preset(id, &used).await?,
+            (Some(preset), ..) => self.preset(&preset).await?,
+            (None, ..) => self.preset(&self.default_preset().await?).await?,
         };
-        let preset = self.preset(&preset).await?;
         let scope = &preset.scope;
         let model = match (&order.model, last) {
             (Some(model), _) => Some(resolve_model(scope, model)?),
@@ -304,6 +317,27 @@ impl Host {
         Ok(Chosen { session: SessionOrder::Resume(id), cwd, preset, last, next_seq })
     }
 
+    async fn default_preset(&self) -> Result<String, HostError> {
+        Ok(service::<DefaultPreset>(&self.scope().await)?.0.clone())
+    }
+
+    /// The preset that a session used last.
+    async fn used_preset(&self, session: &SessionId, name: &str) -> Result<PresetScope, HostError> {
+        let errors = match self.preset(name).await {
+            Err(HostError::Rows(errors)) => errors,
+            found => return found,
+        };
+        let default = self.default_preset().await.ok();
+        let others = default.into_iter().chain(self.blueprint().source.presets());
+        match others.into_iter().find(|other| other != name) {
+            Some(instead) => {
+                let session = session.clone();
+                Err(HostError::SessionPreset { session, errors, instead })
+            }
+            None => Err(HostError::Rows(errors)),
+        }
+    }
+
     async fn newest(&self, cwd: &Path) -> Result<SessionId, HostError> {
         let listing = self.store.list().await?;
         for session in listing.sessions {
@@ -334,9 +368,7 @@ impl Host {
         self.agents.close_all().await;
         let Self { generations, agents, store, clock, files } = self;
         drop((agents, store, clock, files));
-        if let Some(generations) = Arc::into_inner(generations) {
-            generations.end().await;
-        }
+        generations.end().await;
     }
 }
 
@@ -407,7 +439,13 @@ struct Chosen {
 
 /// What was cut off the log when it was opened; waits for the event.
 async fn recovered_at(agent: &Agent, seq: u64) -> Option<SessionRecovered> {
-    let event = agent.events(seq).next().await?;
+    let (mut events, mut status) = (agent.events(seq), agent.status());
+    let event = tokio::select! {
+        biased;
+        event = events.next() => event?,
+        // Nothing is written any more.
+        _ = status.wait_for(|status| *status == Status::Dead) => return None,
+    };
     match Payload::read(&event.body) {
         Ok(Payload::SessionRecovered(recovered)) => Some(recovered),
         _ => None,

@@ -103,13 +103,14 @@ pub async fn run(agent: &Agent, order: RunOrder<'_>) -> RunOutcome {
             dead = status.wait_for(|status| *status == Status::Dead) => {
                 if dead.is_ok() { None } else { events.next().await }
             }
-            // Between the turn of parked input and the prompt's own: the cancel parks the prompt.
+            // Between two turns: a cancel parks the prompt, and so does a limit that left no step.
             _ = idle.wait_for(|status| *status == Status::Idle),
-                if cancelled && progress.open_turn.is_none() =>
+                if progress.open_turn.is_none() && (cancelled || progress.parked.is_some()) =>
             {
                 if progress.next_seq >= agent.next_seq() {
-                    let cause = CancelCause::User;
-                    return progress.outcome(RunEnd::Turn(TurnEndReason::Aborted { cause }));
+                    let aborted = TurnEndReason::Aborted { cause: CancelCause::User };
+                    let parked = progress.parked.take().filter(|_| !cancelled);
+                    return progress.outcome(RunEnd::Turn(parked.unwrap_or(aborted)));
                 }
                 events.next().await
             }
@@ -130,6 +131,10 @@ struct Progress {
     /// After the last event that was seen.
     next_seq: u64,
     open_turn: Option<u64>,
+    /// The open turn has a step.
+    stepped: bool,
+    /// How the last turn ended, when a limit ended it before its first step.
+    parked: Option<TurnEndReason>,
     turn: Option<u64>,
     names: std::collections::HashMap<CallId, String>,
     unanswered: Vec<CallId>,
@@ -142,6 +147,8 @@ impl Progress {
             prompt,
             next_seq,
             open_turn: None,
+            stepped: false,
+            parked: None,
             turn: None,
             names: Default::default(),
             unanswered: Vec::new(),
@@ -171,7 +178,9 @@ impl Progress {
             return None;
         }
         match Payload::read(&event.body).ok()? {
-            Payload::TurnStart(start) => self.open_turn = Some(start.turn),
+            Payload::TurnStart(start) => {
+                (self.open_turn, self.stepped, self.parked) = (Some(start.turn), false, None);
+            }
             Payload::UserMessage(entered) if entered.inbox.contains(&self.prompt) => {
                 self.turn = self.open_turn;
             }
@@ -183,7 +192,10 @@ impl Progress {
                     _ => return Some(RunEnd::Removed),
                 }
             }
-            Payload::StepStart(_) => self.outcome.steps += 1,
+            Payload::StepStart(_) => {
+                self.stepped = true;
+                self.outcome.steps += 1;
+            }
             Payload::ToolCall(call) => {
                 self.outcome.tool_calls += 1;
                 self.names.insert(call.call_id, call.name);
@@ -207,6 +219,10 @@ impl Progress {
         self.open_turn = None;
         if self.turn == Some(turn) {
             return Some(RunEnd::Turn(reason));
+        }
+        if matches!(reason, TurnEndReason::Limit { .. }) && !self.stepped {
+            self.parked = Some(reason);
+            return None;
         }
         // The turn of parked input, or one that repair closes when a session is opened. Only after
         // these does the agent go on by itself.
