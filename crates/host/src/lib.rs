@@ -2,6 +2,7 @@
 
 mod default_model;
 mod default_preset;
+mod explain;
 mod generations;
 mod open;
 mod reload;
@@ -13,6 +14,10 @@ use reins_kernel::PluginDef;
 
 pub use default_model::DefaultModel;
 pub use default_preset::DefaultPreset;
+pub use explain::{
+    ChainFacts, Explain, FieldFacts, GuardFacts, PromptFacts, RowFacts, Shadowed, ToolFacts,
+    ToolPlace,
+};
 pub use generations::{Blueprint, Reload};
 pub use open::{Host, HostError, OpenOrder, Opened, SessionChoice};
 pub use reload::ReloadPolicy;

@@ -34,6 +34,14 @@ impl Row {
         };
         self.replaced.iter().chain([&self.text]).map(of).collect()
     }
+
+    /// The path of every value that is written in the `config` in force, tables and lists before
+    /// what is in them.
+    pub fn paths(&self) -> Vec<String> {
+        let mut paths = Vec::new();
+        list_table(&self.config, "", &mut paths);
+        paths
+    }
 }
 
 /// The `config` without the secrets that are written in it.
@@ -64,5 +72,24 @@ fn below<'v>(value: &'v toml::Value, path: &str, at: &str) -> Option<&'v toml::V
             entries.into_iter().find_map(|(n, entry)| below(entry, path, &format!("{at}[{n}]")))
         }
         _ => None,
+    }
+}
+
+fn list_table(table: &toml::Table, at: &str, paths: &mut Vec<String>) {
+    for (key, value) in table {
+        list(value, join(at, key), paths);
+    }
+}
+
+fn list(value: &toml::Value, at: String, paths: &mut Vec<String>) {
+    paths.push(at.clone());
+    match value {
+        toml::Value::Table(table) => list_table(table, &at, paths),
+        toml::Value::Array(entries) => {
+            for (n, entry) in entries.iter().enumerate() {
+                list(entry, format!("{at}[{n}]"), paths);
+            }
+        }
+        _ => {}
     }
 }

@@ -72,6 +72,7 @@ fn every_config_says_what_it_wrote_and_what_it_left_out() {
     assert_eq!(of("routes.x"), [none("base:7"), none("/h/s.toml:7")], "a part of a key is none");
     let secrets = [some("base:6", "\"[withheld]\""), some("/h/s.toml:7", "\"${env:TOKEN}\"")];
     assert_eq!(of("key"), secrets, "references are no secrets");
+    assert_eq!(rows[0].paths(), ["key", "tries", "tries[0]"], "of what is in force");
     let whole = of("").into_iter().map(|(_, value)| value.unwrap()).collect::<String>();
     assert!(!whole.contains("sk-old") && whole.contains("[withheld]"), "{whole}");
 }

@@ -1,0 +1,60 @@
+//! Rows.
+
+use std::sync::Arc;
+
+use reins_kernel::{Contribution, Origin, PluginSummary, Reload, Row};
+
+use super::Explain;
+
+/// A row and what became of it.
+#[derive(Clone, Debug)]
+pub struct RowFacts {
+    /// It.
+    pub row: Row,
+    /// Its plugin.
+    pub plugin: PluginSummary,
+    /// Name of the scope in which it is mounted, when it is on.
+    pub scope: Arc<str>,
+    /// The preset whose row it is; `None` for a row of the process.
+    pub preset: Option<String>,
+    /// What it has put into that scope.
+    pub contributed: Vec<Contribution>,
+}
+
+impl Explain {
+    /// All rows of the process, then those of the preset; the disabled ones, too.
+    pub fn rows(&self) -> Vec<RowFacts> {
+        let contents: Vec<Contribution> =
+            self.inward().into_iter().flat_map(|scope| scope.contents()).collect();
+        let plugins = self.catalog.plugins();
+        let facts = |row: &Row, preset: Option<&str>| {
+            let plugin = plugins.iter().find(|plugin| plugin.name == row.plugin)?.clone();
+            let scope = match (preset, plugin.reload) {
+                (Some(_), _) => self.scope().name(),
+                (None, Reload::Live) => "global",
+                (None, Reload::Restart) => "process",
+            };
+            let own = contents.iter().filter(|held| held.origin == row.origin);
+            Some(RowFacts {
+                row: row.clone(),
+                plugin,
+                scope: scope.into(),
+                preset: preset.map(str::to_owned),
+                contributed: own.cloned().collect(),
+            })
+        };
+        let process = self.rows.iter().filter_map(|row| facts(row, None));
+        let preset = self.preset_rows.iter().filter_map(|row| facts(row, Some(self.preset())));
+        process.chain(preset).collect()
+    }
+
+    /// The rows with this id: one of the process, one of the preset, or both.
+    pub fn rows_named(&self, id: &str) -> Vec<RowFacts> {
+        self.rows().into_iter().filter(|facts| facts.row.id == id).collect()
+    }
+
+    /// The row that a contribution came from; `None` when running code made it.
+    pub fn row_of(&self, origin: &Origin) -> Option<RowFacts> {
+        self.rows().into_iter().find(|facts| facts.row.origin == *origin)
+    }
+}
