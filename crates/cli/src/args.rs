@@ -149,6 +149,12 @@ pub(crate) enum ConfigCommand {
     Dump(ComposeArgs),
     /// Check the configuration and say what is wrong.
     Check(ComposeArgs),
+    /// Print what rows take: a JSON Schema of the settings, for editors.
+    Schema {
+        /// Print the reference page for people instead.
+        #[arg(long)]
+        markdown: bool,
+    },
     /// Set a field of a row in your settings.
     #[command(after_help = SET_HELP)]
     Set(SetArgs),

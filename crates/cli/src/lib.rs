@@ -10,6 +10,7 @@ mod exit;
 mod explain;
 mod home;
 mod layers;
+mod reference;
 mod run;
 mod scripted;
 mod session;

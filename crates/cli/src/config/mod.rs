@@ -13,12 +13,14 @@ mod value;
 use crate::args::{ComposeArgs, ConfigCommand, ProfileArgs};
 use crate::exit::{self, CliError};
 use crate::start::{Start, row_errors};
-use crate::terminal;
+use crate::{reference, terminal};
 
 pub(crate) async fn config(start: &Start, command: &ConfigCommand) -> Result<u8, CliError> {
     let text = match command {
         ConfigCommand::Dump(args) => dump(start, args)?,
         ConfigCommand::Check(args) => check(start, args).await?,
+        ConfigCommand::Schema { markdown: false } => reference::schema(start)?,
+        ConfigCommand::Schema { markdown: true } => reference::page(start)?,
         ConfigCommand::Set(args) => return set::set(start, args).await,
         ConfigCommand::Unset(args) => return set::unset(start, args).await,
         ConfigCommand::Edit(args) => {

@@ -26,6 +26,16 @@ pub(crate) struct Files {
     extra: Option<Layer>,
 }
 
+/// The layers of a shipped profile, whatever files there are.
+pub(crate) fn shipped(profile: &str, added: Option<&str>) -> Vec<Layer> {
+    profile::shipped_layers(profile, added)
+}
+
+/// The layers of the shipped agent presets.
+pub(crate) fn shipped_presets() -> Vec<Layer> {
+    preset::shipped().collect()
+}
+
 /// A `--patch FILE`.
 struct Patch {
     path: PathBuf,

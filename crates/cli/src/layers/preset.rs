@@ -29,16 +29,20 @@ pub(super) fn names(home: &Path) -> Vec<String> {
     names
 }
 
-/// The layer of a preset.
-pub(super) fn layer(home: &Path, name: &str) -> Result<Layer, Vec<RowError>> {
-    let layer = format!("preset {name}");
-    let shipped = PRESETS.iter().find(|(shipped, _)| *shipped == name);
-    let shipped = shipped.map(|(_, text)| Layer {
-        name: layer.clone(),
+/// The layers of the shipped presets.
+pub(super) fn shipped() -> impl Iterator<Item = Layer> {
+    PRESETS.iter().map(|(name, text)| Layer {
+        name: format!("preset {name}"),
         file: None,
         text: (*text).to_owned(),
         head: HEAD,
-    });
+    })
+}
+
+/// The layer of a preset.
+pub(super) fn layer(home: &Path, name: &str) -> Result<Layer, Vec<RowError>> {
+    let layer = format!("preset {name}");
+    let shipped = shipped().find(|shipped| shipped.name == layer);
     let path = file(home, name);
     let read = is_plain_name(name).then(|| read(&path, false));
     match (read, shipped) {

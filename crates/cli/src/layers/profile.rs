@@ -36,8 +36,18 @@ pub(super) fn layers(
         (None, Some((_, names))) => names.iter().filter_map(|name| bundle(name)).collect(),
         (None, None) => return Err(vec![unknown(home, name)]),
     };
-    let added = added.map(|text| shipped("added by this binary".to_owned(), text));
-    Ok(bundles.into_iter().chain(added).chain(own).collect())
+    Ok(bundles.into_iter().chain(added.map(added_layer)).chain(own).collect())
+}
+
+/// The layers of a shipped profile, whatever files there are.
+pub(super) fn shipped_layers(name: &str, added: Option<&str>) -> Vec<Layer> {
+    let names = PROFILES.iter().filter(|(shipped, _)| *shipped == name);
+    let bundles = names.flat_map(|(_, names)| names.iter().filter_map(|name| bundle(name)));
+    bundles.chain(added.map(added_layer)).collect()
+}
+
+fn added_layer(text: &str) -> Layer {
+    shipped("added by this binary".to_owned(), text)
 }
 
 fn unknown(home: &Path, name: &str) -> RowError {

@@ -9,6 +9,7 @@ mod crash;
 mod damage;
 mod demo;
 mod faults;
+mod reference;
 mod rows;
 mod steps;
 mod terminal;

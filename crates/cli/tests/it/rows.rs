@@ -104,7 +104,7 @@ async fn a_patch_wins_over_the_settings_of_the_home() {
 }
 
 /// What is wrong, the text of `p.toml`, and what standard error says of it.
-const MISTAKES: &[(&str, &str, &str)] = &[
+pub(crate) const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "a misspelt key of a config",
         "[[row]]\nid = \"bash\"\n[row.config]\ngrace_ms = 1\ntimeuot_ms = 5\n",
