@@ -24,7 +24,7 @@ pub(crate) fn schema(start: &Start) -> Result<String, CliError> {
     // Who mends a broken file wants the schema all the more.
     let composition = start.compose(&args).or_else(|error| {
         terminal::note(&format!(
-            "only the shipped rows are in the schema, since the configuration has mistakes:\n{error}"
+            "only the shipped rows are in the schema, as the configuration has mistakes:\n{error}"
         ));
         composed(&shipped(PROFILE, start.additions.rows), &catalog)
     })?;
