@@ -20,3 +20,4 @@ mod terminal;
 mod workspace;
 
 pub use entry::{Additions, main};
+pub use layers::Files;

@@ -57,10 +57,15 @@ fn read_opened(file: File, pipes: bool) -> std::io::Result<(String, bool)> {
     if !lasting && !pipes {
         return Err(std::io::Error::other("not a regular file"));
     }
-    let mut text = String::new();
+    let mut bytes = Vec::new();
     // One byte more, so that the kernel can tell that it is too long.
-    file.take(MAX_LAYER_BYTES as u64 + 1).read_to_string(&mut text)?;
-    Ok((text, lasting))
+    file.take(MAX_LAYER_BYTES as u64 + 1).read_to_end(&mut bytes)?;
+    if bytes.len() > MAX_LAYER_BYTES {
+        // The cut may go through a character.
+        return Ok((String::from_utf8_lossy(&bytes).into_owned(), lasting));
+    }
+    let not_utf8 = |_| std::io::Error::other("stream did not contain valid UTF-8");
+    Ok((String::from_utf8(bytes).map_err(not_utf8)?, lasting))
 }
 
 /// The error of a layer that cannot be read.
@@ -82,29 +87,52 @@ pub(super) fn error(layer: &str, path: Option<&Path>, line: u32, problem: String
     }
 }
 
-/// What files look like from outside; links are followed.
+/// What files look like from outside: of a link both the link and what it leads to.
 pub(super) fn stamp<'a>(paths: impl Iterator<Item = &'a PathBuf>) -> Stamp {
-    let mut newest_ms = None;
-    let mut look = |path: &PathBuf| {
-        let found = std::fs::metadata(path).ok()?;
-        newest_ms = newest_ms.max(Some(changed_ms(&found)));
-        let nanos = |s: i64, ns: i64| s.wrapping_mul(1_000_000_000).wrapping_add(ns);
-        Some([
-            found.dev().cast_signed(),
-            found.ino().cast_signed(),
-            found.size().cast_signed(),
-            nanos(found.mtime(), found.mtime_nsec()),
-            nanos(found.ctime(), found.ctime_nsec()),
-        ])
+    let mut stamp = Stamp::default();
+    let note = |found: &Metadata, stamp: &mut Stamp| {
+        stamp.newest_ms = stamp.newest_ms.max(Some(changed_ms(found)));
+        stamp.files.push(Some(identity(found)));
     };
-    let files = paths.map(&mut look).collect();
-    Stamp { files, newest_ms }
+    for path in paths {
+        match path.symlink_metadata() {
+            Ok(link) if link.is_symlink() => {
+                note(&link, &mut stamp);
+                match path.metadata() {
+                    Ok(found) => note(&found, &mut stamp),
+                    Err(_) => stamp.files.push(None),
+                }
+            }
+            Ok(found) => note(&found, &mut stamp),
+            Err(_) => {
+                stamp.files.push(None);
+                // When something goes away, the folder that held it is what changes.
+                let folder = path.ancestors().skip(1).find_map(|folder| {
+                    let here = folder.as_os_str().is_empty();
+                    if here { Path::new(".") } else { folder }.metadata().ok()
+                });
+                stamp.newest_ms = stamp.newest_ms.max(folder.as_ref().map(changed_ms));
+            }
+        }
+    }
+    stamp
 }
 
-/// When content or state of a file changed last, in milliseconds since 1970.
+fn identity(of: &Metadata) -> [i64; 5] {
+    let nanos = |s: i64, ns: i64| s.wrapping_mul(1_000_000_000).wrapping_add(ns);
+    [
+        of.dev().cast_signed(),
+        of.ino().cast_signed(),
+        of.size().cast_signed(),
+        nanos(of.mtime(), of.mtime_nsec()),
+        nanos(of.ctime(), of.ctime_nsec()),
+    ]
+}
+
+/// When anything about it changed last, in milliseconds since 1970. The time of a file's content
+/// can be set to anything; this one cannot.
 fn changed_ms(of: &Metadata) -> i64 {
-    let ms = |s: i64, ns: i64| s.saturating_mul(1000).saturating_add(ns / 1_000_000);
-    ms(of.mtime(), of.mtime_nsec()).max(ms(of.ctime(), of.ctime_nsec()))
+    of.ctime().saturating_mul(1000).saturating_add(of.ctime_nsec() / 1_000_000)
 }
 
 /// Whether a name can be that of a file here: one plain part of a path.

@@ -15,8 +15,8 @@ use file::{ReadFile, read, stamp};
 /// Name of the layer of `<home>/settings.toml`.
 pub(crate) const SETTINGS: &str = "home settings";
 
-/// The shipped layers and the user's files.
-pub(crate) struct Files {
+/// The shipped layers and the user's files: what every command of Reins runs with.
+pub struct Files {
     home: PathBuf,
     profile: String,
     patches: Vec<Patch>,
@@ -39,19 +39,30 @@ pub(crate) fn shipped_presets() -> Vec<Layer> {
 /// A `--patch FILE`.
 struct Patch {
     path: PathBuf,
-    /// The text of what can be read once only: a pipe.
-    once: OnceLock<String>,
+    /// What it was when it was read first.
+    first: OnceLock<First>,
+}
+
+/// What a patch is for the rest of the process.
+enum First {
+    /// It can be read again and is watched.
+    File,
+    /// A pipe, which can be read once only.
+    Pipe(String),
 }
 
 impl Files {
-    pub(crate) fn new(
+    /// The layers of `profile`, in this order: its bundles, `added` (what the binary brings along,
+    /// see [`Additions`](crate::Additions)), its own rows, the settings of the home, the patches,
+    /// `extra`. Nothing is read yet.
+    pub fn new(
         home: PathBuf,
         profile: String,
         patches: &[PathBuf],
         added: Option<&'static str>,
         extra: Option<Layer>,
     ) -> Self {
-        let patch = |path: &PathBuf| Patch { path: path.clone(), once: OnceLock::new() };
+        let patch = |path: &PathBuf| Patch { path: path.clone(), first: OnceLock::new() };
         let patches = patches.iter().map(patch).collect();
         Self { home, profile, patches, added, extra }
     }
@@ -73,15 +84,15 @@ impl Files {
             text: text.to_owned(),
             head: &[],
         };
-        if let Some(text) = patch.once.get() {
+        if let Some(First::Pipe(text)) = patch.first.get() {
             return Ok(layer(text));
         }
-        match read(&patch.path, true) {
+        // A pipe that takes the place of a file later may never be written to.
+        let pipes = patch.first.get().is_none();
+        match read(&patch.path, pipes) {
             ReadFile::Text { text, lasting } => {
                 let layer = layer(&text);
-                if !lasting {
-                    patch.once.get_or_init(|| text);
-                }
+                patch.first.get_or_init(|| if lasting { First::File } else { First::Pipe(text) });
                 Ok(layer)
             }
             ReadFile::Absent(problem) | ReadFile::Unusable(problem) => {
@@ -127,7 +138,8 @@ impl LayerSource for Files {
 
     fn stamp(&self) -> Stamp {
         let own = [profile::file(&self.home, &self.profile), self.settings()];
-        let patches = self.patches.iter().filter(|patch| patch.once.get().is_none());
+        let is_pipe = |patch: &&Patch| matches!(patch.first.get(), Some(First::Pipe(_)));
+        let patches = self.patches.iter().filter(|patch| !is_pipe(patch));
         stamp(own.iter().chain(patches.map(|patch| &patch.path)))
     }
 

@@ -2,6 +2,7 @@
 
 mod calls;
 mod command;
+mod news;
 mod output;
 mod progress;
 mod prompt;
@@ -23,6 +24,7 @@ use crate::terminal;
 use crate::workspace::project_files;
 
 use command::Prompt;
+use news::News;
 use output::Report;
 pub(crate) use output::{early, without_turn};
 use progress::Progress;
@@ -49,6 +51,7 @@ pub(crate) async fn run(start: &Start, args: RunArgs) -> u8 {
 /// A session that is ready for its prompt.
 pub(crate) struct Opened {
     host: Host,
+    news: News,
     agent: Agent,
     prompt: Prompt,
     signals: Signals,
@@ -69,6 +72,7 @@ pub(crate) async fn open(
     let lasting = extra.is_none();
     let cwd = directory(start, args.cwd.as_ref())?;
     let host = start.host(&args.compose, extra).await?;
+    let news = News::of(&host);
     if let Some(note) = unread(start, &cwd, &host.scope().await) {
         terminal::note(&format!("reins: {note}"));
     }
@@ -100,7 +104,7 @@ pub(crate) async fn open(
             if let Some(recovered) = opened.recovered {
                 told(start, agent.session(), &recovered);
             }
-            Ok(Opened { host, agent, prompt, signals, output: args.output, lasting })
+            Ok(Opened { host, news, agent, prompt, signals, output: args.output, lasting })
         }
         Err(error) => {
             host.stop().await;
@@ -112,7 +116,7 @@ pub(crate) async fn open(
 impl Opened {
     /// Runs the prompt and ends. Returns the exit code and the session.
     pub(crate) async fn go(self, start: &Start, began: Instant) -> (u8, SessionId) {
-        let Self { host, agent, prompt, signals, output, lasting } = self;
+        let Self { host, mut news, agent, prompt, signals, output, lasting } = self;
         terminal::note(
             "reins: no sandbox yet: commands run with all your permissions (danger-full-access)",
         );
@@ -130,7 +134,13 @@ impl Opened {
         let cancel = signals.cancel.clone();
         let Prompt { text, before } = prompt;
         let order = RunOrder { prompt: text, before, cancel, watch: &mut watch };
-        let outcome = ticker.alongside(reins_host::run(&agent, order)).await;
+        let tell = |words: &str| ticker.note(words);
+        let outcome = tokio::select! {
+            outcome = ticker.alongside(reins_host::run(&agent, order)) => outcome,
+            never = host.watch() => match never {},
+            never = news.tell(&tell) => match never {},
+        };
+        news.tell_rest(&tell);
         show.finish();
         agent.close().await;
         host.stop().await;

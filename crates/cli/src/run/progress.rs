@@ -79,6 +79,14 @@ impl Ticker<'_> {
             }
         }
     }
+
+    /// A note that is no event, in the midst of what the screen shows.
+    pub(super) fn note(&self, text: &str) {
+        match self.screen {
+            Some(screen) => lock(screen).note(text),
+            None => terminal::note(text),
+        }
+    }
 }
 
 fn lock(screen: &Mutex<Screen>) -> MutexGuard<'_, Screen> {

@@ -158,6 +158,13 @@ impl Screen {
         terminal::note(&terminal::one_line(text, width()));
     }
 
+    /// Something that was not an event; it may be several lines.
+    pub(super) fn note(&mut self, text: &str) {
+        self.hide_status();
+        self.close_text();
+        terminal::note(text);
+    }
+
     pub(super) fn tick(&mut self) {
         let quiet = self.last_data.elapsed();
         if !self.can_redraw {
