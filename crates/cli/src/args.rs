@@ -104,8 +104,7 @@ pub(crate) struct RunArgs {
     /// End the turn after this time, for example 90s or 10m.
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub(crate) max_time: Option<Duration>,
-    /// The prompt; `-` reads it from standard input. Piped input is added to it. `/NAME` sends the
-    /// prompt in <home>/prompts/NAME.md.
+    /// The prompt; `/NAME` is one of yours, `-` is standard input. Piped input is added to it.
     #[arg(value_name = "PROMPT")]
     pub(crate) prompt: Vec<OsString>,
 }
