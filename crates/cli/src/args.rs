@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::explain::ExplainCommand;
+
 /// What follows the options in the help of `run`.
 const RUN_HELP: &str = "\
 Examples:
@@ -198,17 +200,6 @@ pub(crate) struct UnsetArgs {
     pub(crate) key: String,
     #[command(flatten)]
     pub(crate) profile: ProfileArgs,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum ExplainCommand {
-    /// Where a tool comes from, what runs around it, and what the model is told.
-    Tool {
-        /// The tool's name.
-        name: String,
-        #[command(flatten)]
-        compose: ComposeArgs,
-    },
 }
 
 #[derive(Debug, Args)]

@@ -55,8 +55,11 @@ impl Explain {
             let rest = path.strip_prefix(doc.path.as_str());
             rest.is_some_and(|rest| rest.starts_with(['.', '[']))
         });
-        let doc = around.max_by_key(|doc| doc.path.len()).filter(|_| is_written)?;
-        Some(self.facts(of, doc, path))
+        let around = around.max_by_key(|doc| doc.path.len()).filter(|_| is_written)?;
+        let kind = format!("an entry of `{}`, {}", around.path, around.kind);
+        let limits = String::new();
+        let entry = FieldDoc { kind, limits, default: None, required: false, ..around.clone() };
+        Some(self.facts(of, &entry, path))
     }
 
     fn facts(&self, of: &RowFacts, doc: &FieldDoc, path: &str) -> FieldFacts {

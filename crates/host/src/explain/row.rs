@@ -21,6 +21,13 @@ pub struct RowFacts {
     pub contributed: Vec<Contribution>,
 }
 
+impl RowFacts {
+    /// Whether the next generation takes a change; rows of a preset are mounted anew in each.
+    pub fn is_live(&self) -> bool {
+        self.preset.is_some() || self.plugin.reload == Reload::Live
+    }
+}
+
 impl Explain {
     /// All rows of the process, then those of the preset; the disabled ones, too.
     pub fn rows(&self) -> Vec<RowFacts> {

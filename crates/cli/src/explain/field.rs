@@ -1,0 +1,134 @@
+//! `reins explain field`
+
+use reins_host::{Explain, FieldFacts, RowFacts};
+
+use super::page::{Page, field, flat, json_as_toml, place, taken};
+use super::{nearest_and_all, unknown};
+use crate::exit::CliError;
+
+pub(super) fn list(explain: &Explain) -> String {
+    let mut page = Page::default();
+    for facts in explain.rows() {
+        for each in explain.fields(&facts) {
+            let of = facts.preset.as_ref().map(|name| format!(", of preset `{name}`"));
+            page.line(format_args!("{}.{}{}", each.row, field(&each), of.unwrap_or_default()));
+        }
+    }
+    page.done()
+}
+
+pub(super) fn one(explain: &Explain, typed: &str) -> Result<String, CliError> {
+    let rows = explain.rows();
+    let (row, path) = split(&rows, typed)?;
+    let named = explain.rows_named(row);
+    let mut page = Page::default();
+    for facts in &named {
+        if path == "disabled" {
+            about_switch(&mut page, explain, facts);
+        } else if let Some(each) = explain.field(facts, path) {
+            if !page.is_empty() {
+                page.gap();
+            }
+            about(&mut page, explain, facts, &each);
+        }
+    }
+    if !page.is_empty() {
+        return Ok(page.done());
+    }
+    let fields: Vec<FieldFacts> = named.iter().flat_map(|facts| explain.fields(facts)).collect();
+    let mut paths: Vec<&str> = fields.iter().map(|each| each.path.as_str()).collect();
+    paths.push("disabled");
+    let error = CliError::usage(format!("row `{row}` has no field `{path}`"));
+    Err(error.with_hint(nearest_and_all("fields", path, &paths)))
+}
+
+/// The id and the path of `ROW.PATH`. Ids may hold dots, so the longest that fits is the row.
+fn split<'t>(rows: &[RowFacts], typed: &'t str) -> Result<(&'t str, &'t str), CliError> {
+    let ids = rows.iter().map(|facts| facts.row.id.as_str());
+    let fitting = ids.clone().filter(|id| {
+        typed.strip_prefix(id).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    });
+    let Some(id) = fitting.max_by_key(|id| id.len()) else {
+        let row = typed.split('.').next().unwrap_or(typed);
+        return Err(unknown("row", row, &ids.collect::<Vec<_>>()));
+    };
+    let (row, rest) = typed.split_at(id.len());
+    let path = rest.strip_prefix('.').unwrap_or_default();
+    // As in messages.
+    let path = path.strip_prefix("config.").unwrap_or(path);
+    if path.is_empty() {
+        let message = format!("`{typed}` names a row and none of its fields");
+        let hint = format!("`reins explain row {row}` shows them all");
+        return Err(CliError::usage(message).with_hint(hint));
+    }
+    Ok((row, path))
+}
+
+fn heading(facts: &RowFacts, what: &str) -> String {
+    let of = facts.preset.as_ref().map_or(String::new(), |name| format!(" of preset `{name}`"));
+    format!("{what} of row `{}`{of}, plugin `{}`", facts.row.id, facts.row.plugin)
+}
+
+fn about(page: &mut Page, explain: &Explain, facts: &RowFacts, each: &FieldFacts) {
+    let doc = &each.doc;
+    page.line(heading(facts, &format!("field `{}`", each.path)));
+    page.line(flat(&doc.doc));
+    page.gap();
+    let default = doc.default.as_ref().map(json_as_toml);
+    let written = each.in_force().and_then(|w| Some((w.value.as_ref()?, &w.origin)));
+    match (&written, &default) {
+        (Some((value, origin)), _) => {
+            page.line(format_args!("value: {value}"));
+            page.line(format_args!("written in {}", place(origin)));
+        }
+        (None, Some(default)) => page.line(format_args!("value: {default}, the default")),
+        (None, None) => page.line("value: not set"),
+    }
+    for earlier in each.written.iter().rev().skip(1) {
+        let at = place(&earlier.origin);
+        match &earlier.value {
+            Some(value) => page.line(format_args!("replaced: {value}, written in {at}")),
+            None => page.line(format_args!("replaced: left out in {at}")),
+        }
+    }
+    page.line(format_args!("takes: {}", doc.kind));
+    if !doc.limits.is_empty() {
+        page.line(format_args!("limits: {}", doc.limits));
+    }
+    match (&default, doc.required) {
+        (Some(default), _) => page.line(format_args!("default: {default}")),
+        (None, true) => page.line("default: none, it is required"),
+        (None, false) => page.line("default: none, it may be left out"),
+    }
+    if doc.secret {
+        page.line("secret: what is written here is not printed, references are");
+    }
+    page.gap();
+    how(page, explain, facts, &each.path);
+}
+
+fn about_switch(page: &mut Page, explain: &Explain, facts: &RowFacts) {
+    page.line(heading(facts, "`disabled`"));
+    page.line("Takes the whole row out.");
+    page.gap();
+    page.line(format_args!("value: {}", facts.row.disabled));
+    if let Some(by) = &facts.row.disabled_by {
+        page.line(format_args!("written in {}", place(by)));
+    }
+    page.line("takes: true or false");
+    page.line("default: false");
+    page.gap();
+    how(page, explain, facts, "disabled");
+}
+
+fn how(page: &mut Page, explain: &Explain, facts: &RowFacts, path: &str) {
+    match &facts.preset {
+        None => page
+            .line(format_args!("to change it: `reins config set {}.{path} VALUE`", facts.row.id)),
+        Some(preset) => page.line(format_args!(
+            "to change it: edit the row in `presets/{preset}.toml` of the home; a file there takes \
+             the place of a shipped preset"
+        )),
+    }
+    page.line(taken(facts, explain.reloads()));
+}

@@ -1,0 +1,133 @@
+//! A text for people, line by line, and the words for what is in every such text.
+
+use std::fmt::Display;
+
+use reins_host::{FieldFacts, RowFacts, Shadowed};
+use reins_kernel::{LayerInfo, Origin};
+use unicode_width::UnicodeWidthStr as _;
+
+use crate::terminal;
+
+/// Cells of a value that stands on a line with others.
+const VALUE_CELLS: usize = 80;
+
+#[derive(Default)]
+pub(super) struct Page {
+    text: String,
+}
+
+impl Page {
+    pub(super) fn line(&mut self, line: impl Display) {
+        self.text.push_str(&format!("{line}\n"));
+    }
+
+    /// A line that belongs to the one above.
+    pub(super) fn item(&mut self, line: impl Display) {
+        self.line(format_args!("  {line}"));
+    }
+
+    /// One item for each, or one that says that there is none.
+    pub(super) fn items(&mut self, lines: impl IntoIterator<Item = String>) {
+        let mut lines = lines.into_iter().peekable();
+        if lines.peek().is_none() {
+            self.item("none");
+        }
+        lines.for_each(|line| self.item(line));
+    }
+
+    pub(super) fn gap(&mut self) {
+        self.text.push('\n');
+    }
+
+    pub(super) fn layers(&mut self, layers: &[LayerInfo]) {
+        self.items(layers.iter().map(layer));
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
+
+    pub(super) fn done(self) -> String {
+        self.text
+    }
+}
+
+/// Lines with their cells below each other; the last cell of a line takes what it takes.
+pub(super) fn table(lines: &[Vec<String>]) -> String {
+    let mut widths: Vec<usize> = Vec::new();
+    for line in lines {
+        for (at, cell) in line.iter().enumerate() {
+            match widths.get_mut(at) {
+                Some(width) => *width = cell.width().max(*width),
+                None => widths.push(cell.width()),
+            }
+        }
+    }
+    let mut page = Page::default();
+    for line in lines {
+        let mut text = String::new();
+        for (cell, width) in line.iter().zip(&widths) {
+            text.push_str(cell);
+            text.push_str(&" ".repeat(width - cell.width() + 2));
+        }
+        page.line(text.trim_end());
+    }
+    page.done()
+}
+
+/// Layer and place of an origin: `bundle base:12`, `home settings, /h/settings.toml:3`.
+pub(super) fn place(origin: &Origin) -> String {
+    match &origin.file {
+        Some(_) => format!("{}, {}", origin.layer, origin.place()),
+        None => origin.place(),
+    }
+}
+
+/// A row with its layer and place.
+pub(super) fn by(origin: &Origin) -> String {
+    format!("row `{}` ({})", origin.row, place(origin))
+}
+
+pub(super) fn layer(layer: &LayerInfo) -> String {
+    format!("{}, order {}, scope {}", by(&layer.origin), layer.order, layer.scope)
+}
+
+pub(super) fn shadowed(shadowed: &Shadowed) -> String {
+    format!("{}, scope {}", by(&shadowed.origin), shadowed.scope)
+}
+
+/// A text of a source on one line.
+pub(super) fn flat(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// `timeout_ms = 400 (patch p.toml, p.toml:2)`, `retries = 3 (default)`, `persona not set`.
+pub(super) fn field(field: &FieldFacts) -> String {
+    let short = |value: String| terminal::one_line(&value, VALUE_CELLS);
+    if let Some(written) = field.in_force()
+        && let Some(value) = &written.value
+    {
+        let value = short(value.to_string());
+        return format!("{} = {value} ({})", field.path, place(&written.origin));
+    }
+    match &field.doc.default {
+        Some(default) => format!("{} = {} (default)", field.path, short(json_as_toml(default))),
+        None => format!("{} not set", field.path),
+    }
+}
+
+/// A default in the words of a layer.
+pub(super) fn json_as_toml(value: &serde_json::Value) -> String {
+    toml::Value::try_from(value).map_or_else(|_| value.to_string(), |value| value.to_string())
+}
+
+/// When a change of the row is taken.
+pub(super) fn taken(row: &RowFacts, reloads: bool) -> &'static str {
+    match (row.is_live(), reloads) {
+        (true, true) => "live: a change is taken at the next turn",
+        (true, false) => {
+            "live, but no row of plugin `reload` is on: a change is taken when Reins starts again"
+        }
+        (false, _) => "restart: a change is taken when Reins starts again",
+    }
+}
