@@ -27,6 +27,8 @@ pub struct StrictOptions {
     pub quirks: Option<Quirks>,
     /// Sees every request before it is answered.
     pub watch: Option<Watch>,
+    /// Keeps no request: for tests that watch how memory grows.
+    pub forget: bool,
 }
 
 /// A request that broke rules.
@@ -44,7 +46,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// A running strict server. It records every request; a chat request that breaks a rule gets
+/// A running strict server. It records every request, unless told to forget them; a chat request that breaks a rule gets
 /// HTTP 400 and is remembered, and uses up no answer of the script.
 pub struct StrictServer {
     server: ScriptServer,
@@ -84,7 +86,7 @@ impl StrictServer {
             watch: options.watch,
             counted,
         };
-        let record = Some(recorder.clone());
+        let record = (!options.forget).then(|| recorder.clone());
         let options = ScriptOptions { port: options.port, record };
         let server = ScriptServer::start_with(examiner, options)?;
         Ok(Self { server, recorder, violations, count })

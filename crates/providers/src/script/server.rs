@@ -56,6 +56,8 @@ pub struct Request {
     pub body: Bytes,
     /// When the body was complete.
     pub arrived: Instant,
+    /// Number of the connection it came on, from 1 in the order in which they were accepted.
+    pub connection: u64,
 }
 
 /// A response, step by step.
@@ -211,7 +213,7 @@ struct Desk {
 }
 
 impl Desk {
-    fn reply(&mut self, head: Parts, body: Bytes) -> Reply {
+    fn reply(&mut self, connection: u64, head: Parts, body: Bytes) -> Reply {
         self.count += 1;
         let headers = head.headers.iter().map(|(name, value)| {
             let secret = SECRET_HEADERS.contains(&name.as_str());
@@ -226,6 +228,7 @@ impl Desk {
             headers: headers.collect(),
             body,
             arrived: Instant::now(),
+            connection,
         };
         if let Some(Err(problem)) = self.record.as_ref().map(|record| record.record(&request)) {
             let message = format!("request {} cannot be recorded: {problem}", request.number);
@@ -237,6 +240,7 @@ impl Desk {
 
 async fn accept(listener: TcpListener, shared: Arc<Shared>, tasks: TaskTracker) {
     let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let mut connections = 0;
     loop {
         let next = async {
             let slot = Arc::clone(&slots).acquire_owned().await;
@@ -249,7 +253,8 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>, tasks: TaskTracker) 
         };
         match accepted {
             (Ok(slot), Ok((stream, _))) => {
-                let serving = serve_connection(stream, Arc::clone(&shared));
+                connections += 1;
+                let serving = serve_connection(stream, connections, Arc::clone(&shared));
                 tasks.spawn(async move {
                     serving.await;
                     drop(slot);
@@ -262,12 +267,13 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>, tasks: TaskTracker) 
     shared.closed.cancel();
 }
 
-async fn serve_connection(stream: TcpStream, shared: Arc<Shared>) {
+async fn serve_connection(stream: TcpStream, connection: u64, shared: Arc<Shared>) {
     // Without it small pieces would be held back; refused only for a socket that is gone.
     stream.set_nodelay(true).ok();
     let reset = Arc::new(AtomicBool::new(false));
     let service = service_fn(|request: hyper::Request<Incoming>| -> BoxFuture<'static, _> {
-        Box::pin(exchange(request, Arc::clone(&shared), Arc::clone(&reset)))
+        let stage = Stage { shared: Arc::clone(&shared), reset: Arc::clone(&reset) };
+        Box::pin(exchange(request, connection, stage))
     });
     let http = hyper::server::conn::http1::Builder::new();
     let mut connection = http.serve_connection(TokioIo::new(stream), service);
@@ -292,14 +298,15 @@ type Body = StreamBody<BoxStream<'static, Result<Frame<Bytes>, Closed>>>;
 
 async fn exchange(
     request: hyper::Request<Incoming>,
-    shared: Arc<Shared>,
-    reset: Arc<AtomicBool>,
+    connection: u64,
+    stage: Stage,
 ) -> Result<hyper::Response<Body>, Closed> {
     let (head, body) = request.into_parts();
     let reply = match Limited::new(body, MAX_BODY_BYTES).collect().await {
         Ok(body) => {
             let body = body.to_bytes();
-            shared.desk.lock().unwrap_or_else(PoisonError::into_inner).reply(head, body)
+            let mut desk = stage.shared.desk.lock().unwrap_or_else(PoisonError::into_inner);
+            desk.reply(connection, head, body)
         }
         Err(error) if error.is::<http_body_util::LengthLimitError>() => {
             let message = format!("the body is longer than {MAX_BODY_BYTES} bytes");
@@ -307,7 +314,6 @@ async fn exchange(
         }
         Err(_) => return Err(Closed),
     };
-    let stage = Stage { shared, reset };
     for step in reply.before {
         stage.pause(step).await?;
     }
