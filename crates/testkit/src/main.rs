@@ -52,7 +52,7 @@ async fn serve(acts: Acts, port: u16) -> Result<(), reins_providers::script::Scr
             println!("  refused: {fault}");
         }
     });
-    let options = StrictOptions { port, quirks: None, watch: Some(watch) };
+    let options = StrictOptions { port, watch: Some(watch), ..StrictOptions::default() };
     let server = StrictServer::start_with(acts, options)?;
     println!("DEEPSEEK_BASE_URL={}", server.base_url());
     std::future::pending().await
