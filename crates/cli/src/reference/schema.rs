@@ -291,3 +291,6 @@ fn admit_references(map: &mut Map<String, Value>) {
         map.insert("anyOf".to_owned(), json!([{ "enum": choices }, reference]));
     }
 }
+
+#[cfg(test)]
+mod tests;
