@@ -20,6 +20,8 @@ pub(super) struct Judge<'a> {
 /// Everything that was found wrong.
 pub(super) struct Found {
     pub(super) errors: Vec<RowError>,
+    /// Of presets that new sessions do not have by themselves.
+    presets: Vec<RowError>,
     /// Whether the rows were well enough to be mounted, so that this was tried.
     mounted: bool,
 }
@@ -80,22 +82,25 @@ impl Judge<'_> {
     /// again.
     pub(super) async fn judge(&self, text: &str) -> Result<Found, CliError> {
         if let Err(errors) = self.blueprint(text, &[])?.rows() {
-            return Ok(Found { errors, mounted: false });
+            return Ok(Found { errors, presets: Vec::new(), mounted: false });
         }
-        let mut errors = Vec::new();
+        let (mut errors, mut presets) = (Vec::new(), Vec::new());
         let mut masked: Vec<String> = Vec::new();
         loop {
             let found = match Host::start(self.blueprint(text, &masked)?).await {
                 Ok((host, _)) => {
                     if masked.is_empty() {
-                        errors.extend(of_defaults(&host).await);
+                        errors.extend(
+                            host.check_defaults().await.err().map(of_host).into_iter().flatten(),
+                        );
+                        presets.extend(of_presets(&host).await);
                     }
                     host.stop().await;
                     break;
                 }
                 Err(HostError::Rows(found)) => found,
                 // What is missing may be a row that was left out.
-                Err(other) if masked.is_empty() => vec![plain(&other)],
+                Err(other) if masked.is_empty() => of_host(other),
                 Err(_) => break,
             };
             let rows: Vec<String> = found.iter().filter_map(|error| error.row.clone()).collect();
@@ -111,7 +116,7 @@ impl Judge<'_> {
                 break;
             }
         }
-        Ok(Found { errors, mounted: true })
+        Ok(Found { errors, presets, mounted: true })
     }
 
     /// What is wrong with one row, whose settings this text holds and nothing else. Whether other
@@ -133,38 +138,46 @@ impl Judge<'_> {
         Ok(errors)
     }
 
-    /// Whether the change of one row makes nothing worse.
+    /// Whether the change of one row makes nothing worse. A preset that is not the default may get
+    /// worse: a tool that it names may be switched off.
     ///
     /// # Errors
-    /// The inner one: what the change would make wrong. The inner answer is what was wrong before
-    /// and still is.
+    /// The inner one: what the change would make wrong.
     pub(super) async fn compare(
         &self,
         change: &Change<'_>,
-    ) -> Result<Result<Vec<RowError>, Vec<RowError>>, CliError> {
+    ) -> Result<Result<Left, Vec<RowError>>, CliError> {
         let after = self.judge(change.after).await?;
-        if after.errors.is_empty() {
-            return Ok(Ok(Vec::new()));
+        if after.errors.is_empty() && after.presets.is_empty() {
+            return Ok(Ok(Left::default()));
         }
         let before = self.judge(change.before).await?;
         let mended = !before.mounted && after.mounted;
-        let mut new: Vec<RowError> = Vec::new();
-        for error in &after.errors {
-            // What could not be seen before is only to blame on this change when it is about the
-            // changed row.
-            let is_known = before.errors.iter().any(|known| is_same(known, error))
-                || (mended && error.row.as_deref() != Some(change.row));
-            if !is_known {
-                new.push(error.clone());
-            }
-        }
-        if !after.mounted && new.is_empty() {
+        // What could not be seen before is only to blame on this change when it is about its row.
+        let is_new = |error: &RowError| !mended || error.row.as_deref() == Some(change.row);
+        let mut new = except(&after.errors, &before.errors);
+        new.retain(is_new);
+        // Rows that are left out because of others are not judged above.
+        if !after.errors.is_empty() && new.is_empty() {
             let known = self.judge_alone(&change.alone_before, change.row).await?;
             let found = self.judge_alone(&change.alone_after, change.row).await?;
-            new.extend(found.into_iter().filter(|e| !known.iter().any(|k| is_same(k, e))));
+            new = except(&found, &known);
         }
-        Ok(if new.is_empty() { Ok(after.errors) } else { Err(new) })
+        if !new.is_empty() {
+            return Ok(Err(new));
+        }
+        let presets = except(&after.presets, &before.presets);
+        Ok(Ok(Left { errors: after.errors, presets }))
     }
+}
+
+/// What is wrong though a change is made.
+#[derive(Default)]
+pub(super) struct Left {
+    /// What was wrong before.
+    pub(super) errors: Vec<RowError>,
+    /// Presets that cannot be used any more.
+    pub(super) presets: Vec<RowError>,
 }
 
 /// A change of one row.
@@ -177,34 +190,27 @@ pub(super) struct Change<'a> {
     pub(super) alone_after: String,
 }
 
-/// What new sessions would meet.
-async fn of_defaults(host: &Host) -> Vec<RowError> {
+async fn of_presets(host: &Host) -> Vec<RowError> {
     let mut errors = Vec::new();
     for name in host.blueprint().source.presets() {
-        match host.preset(&name).await {
-            Ok(_) => {}
-            Err(HostError::Rows(found)) => errors.extend(found),
-            Err(other) => errors.push(plain(&other)),
-        }
-    }
-    if errors.is_empty()
-        && let Err(error) = host.check_defaults().await
-    {
-        errors.push(plain(&error));
+        errors.extend(host.preset(&name).await.err().map(of_host).into_iter().flatten());
     }
     errors
 }
 
-fn plain(error: &HostError) -> RowError {
-    RowError {
-        layer: "".into(),
-        file: None,
-        line: 0,
-        row: None,
-        field: None,
-        problem: error.to_string(),
-        suggestion: None,
+fn of_host(error: HostError) -> Vec<RowError> {
+    if let HostError::Rows(errors) = error {
+        return errors;
     }
+    let problem = error.to_string();
+    let (row, field, suggestion) = (None, None, None);
+    vec![RowError { layer: "".into(), file: None, line: 0, row, field, problem, suggestion }]
+}
+
+/// Those of the errors that are not among the known ones, be these on another line.
+fn except(errors: &[RowError], known: &[RowError]) -> Vec<RowError> {
+    let is_new = |error: &&RowError| !known.iter().any(|known| is_same(known, error));
+    errors.iter().filter(is_new).cloned().collect()
 }
 
 /// The same thing, be it on another line now.

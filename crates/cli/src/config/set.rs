@@ -323,11 +323,15 @@ impl<'a> Desk<'a> {
         if draft.after.text != self.settings.text || self.content.is_absent() {
             file::write(&self.start.home, &self.content, &draft.after.text).await?;
         }
-        for error in &left {
+        for error in &left.errors {
             terminal::note(&format!("note: still wrong: {error}"));
         }
+        for error in &left.presets {
+            terminal::note(&format!("note: no longer to be used: {error}"));
+        }
         let file = self.start.files(&self.args, None).settings();
-        let when = if left.is_empty() { self.when(&key.row) } else { "when the rest is mended" };
+        let is_well = left.errors.is_empty();
+        let when = if is_well { self.when(&key.row) } else { "when the rest is mended" };
         let Draft { line, says, .. } = draft;
         let text = format!("{}:{line}: {says}\nin force {when}\n", file.display());
         terminal::print_text(&text)

@@ -4,6 +4,7 @@
 mod answers;
 mod bad_input;
 mod commands;
+mod config;
 mod contract;
 mod crash;
 mod damage;

@@ -1,0 +1,135 @@
+//! `reins config set`, `unset`, `edit` and `path`: what they write, what they leave alone, and what
+//! they refuse.
+
+mod editor;
+mod files;
+mod forms;
+mod refusals;
+mod unset;
+
+use std::path::PathBuf;
+
+use reins_testkit::{Bin, Finished, StrictServer, script};
+
+fn bin() -> Bin {
+    Bin::new(env!("CARGO_BIN_EXE_reins")).unwrap()
+}
+
+fn file_of(bin: &Bin) -> PathBuf {
+    bin.home().join("settings.toml")
+}
+
+fn text_of(bin: &Bin) -> String {
+    std::fs::read_to_string(file_of(bin)).unwrap()
+}
+
+/// A home with these settings.
+fn with_settings(text: &str) -> Bin {
+    let bin = bin();
+    bin.file("../home/settings.toml", text).unwrap();
+    bin
+}
+
+async fn config(bin: &Bin, args: &[&str]) -> Finished {
+    bin.run(["config"].iter().chain(args)).await.unwrap()
+}
+
+/// Runs it and checks the whole file and all that is said. `says` is the first line without the
+/// file's name.
+async fn changes(bin: &Bin, args: &[&str], after: &str, says: &str) {
+    let end = config(bin, args).await;
+    assert_eq!(end.code, Some(0), "{args:?}: {}", end.stderr);
+    // The tests switch `bash` off, which the shipped preset `minimal` names.
+    let is_usual = |text: &str| text.is_empty() || text.contains(": preset minimal:");
+    assert!(is_usual(&end.stderr), "{args:?}: {}", end.stderr);
+    assert_eq!(text_of(bin), after, "{args:?}");
+    let file = file_of(bin);
+    let line = format!("{}:{says}\n", file.display());
+    assert!(end.stdout.starts_with(&line), "{args:?}\nwanted {line}in   {}", end.stdout);
+    let check = config(bin, &["check"]).await;
+    assert!(is_usual(&check.stderr), "{args:?}: {}", check.stderr);
+}
+
+/// Runs it and checks that it says this and that the file is as it was.
+async fn refused(bin: &Bin, args: &[&str], message: &str) {
+    let before = std::fs::read(file_of(bin)).ok();
+    let end = config(bin, args).await;
+    assert_eq!((end.code, end.stdout.as_str()), (Some(2), ""), "{args:?}: {}", end.stderr);
+    let message = message.replace("{file}", &file_of(bin).display().to_string());
+    assert_eq!(end.stderr, format!("reins: {message}\n"), "{args:?}");
+    assert_eq!(std::fs::read(file_of(bin)).ok(), before, "{args:?}");
+}
+
+#[tokio::test]
+async fn path_is_one_line_whether_or_not_the_file_exists() {
+    let bin = bin();
+    let line = format!("{}\n", file_of(&bin).display());
+    for _ in 0..2 {
+        let end = config(&bin, &["path"]).await;
+        assert_eq!((end.code, end.stdout, end.stderr), (Some(0), line.clone(), String::new()));
+        bin.file("../home/settings.toml", "not [ TOML").unwrap();
+    }
+    let end = config(&bin, &["path", "--profile", "sdk"]).await;
+    assert_eq!((end.code, end.stdout), (Some(0), line));
+    let end = config(&bin, &["path", "--profile", "nope"]).await;
+    assert_eq!((end.code, end.stdout.as_str()), (Some(2), ""));
+    assert!(end.stderr.contains("there is no profile `nope`"), "{}", end.stderr);
+}
+
+#[tokio::test]
+async fn a_run_sees_what_was_set_and_no_more_what_was_unset() {
+    let acts = script().text("one").then().text("two");
+    let server = StrictServer::start(acts).unwrap();
+    let bin = bin().model_at(&server.base_url());
+    let tools = |at: usize| server.json_bodies()[at]["tools"].as_array().unwrap().len();
+    let model = |at: usize| server.json_bodies()[at]["model"].clone();
+
+    assert_eq!(config(&bin, &["set", "grep.disabled", "true"]).await.code, Some(0));
+    let set = ["set", "default-model.model", "deepseek/deepseek-v4-pro"];
+    let end = config(&bin, &set).await;
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    let end = bin.run(["run", "hi"]).await.unwrap();
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+
+    assert_eq!(config(&bin, &["unset", "grep"]).await.code, Some(0));
+    assert_eq!(config(&bin, &["unset", "default-model.model"]).await.code, Some(0));
+    assert_eq!(text_of(&bin), "");
+    let end = bin.run(["run", "hi"]).await.unwrap();
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+
+    assert_eq!((tools(0) + 1, model(0)), (tools(1), "deepseek-v4-pro".into()));
+    assert_eq!(model(1), "deepseek-v4-flash");
+}
+
+#[tokio::test]
+async fn what_was_set_is_said_with_when_it_is_in_force() {
+    let bin = bin();
+    let end = config(&bin, &["set", "bash.timeout_ms", "60000"]).await;
+    let wanted = "4: bash.timeout_ms: not set → 60000\nin force from the next turn on\n";
+    assert!(end.stdout.ends_with(wanted), "{}", end.stdout);
+    let end = config(&bin, &["set", "bash.timeout_ms", "70000"]).await;
+    assert!(end.stdout.contains(":4: bash.timeout_ms: 60000 → 70000\n"), "{}", end.stdout);
+    let end = config(&bin, &["set", "store.write_within_ms", "100"]).await;
+    assert!(end.stdout.ends_with("in force when Reins starts again\n"), "{}", end.stdout);
+}
+
+#[tokio::test]
+async fn secrets_are_not_printed() {
+    let bin = bin();
+    for (key, value) in [
+        ("deepseek.api_key", "sk-not-to-be-seen"),
+        ("deepseek.api_key", "sk-not-to-be-seen-either"),
+        ("deepseek.headers", "{ x-team = \"sk-not-to-be-seen\" }"),
+        ("deepseek.headers.x-more", "sk-not-to-be-seen"),
+        ("deepseek.base_url", "http://me:sk-not-to-be-seen@127.0.0.1:1/v1"),
+    ] {
+        let end = config(&bin, &["set", key, value]).await;
+        assert!(!format!("{}{}", end.stdout, end.stderr).contains("sk-not"), "{key}: {end:?}");
+    }
+    let text = text_of(&bin);
+    assert!(text.contains("api_key = \"sk-not-to-be-seen-either\"\n"), "{text}");
+    assert!(text.contains("x-more = \"sk-not-to-be-seen\""), "{text}");
+    let end = config(&bin, &["unset", "deepseek"]).await;
+    assert!(end.stdout.contains("deepseek.api_key: [withheld] → not set"), "{}", end.stdout);
+    assert!(!end.stdout.contains("sk-not"), "{}", end.stdout);
+}
