@@ -57,7 +57,7 @@ pub(crate) enum Command {
     /// Look at sessions.
     #[command(subcommand)]
     Session(SessionCommand),
-    /// Look at the configuration.
+    /// Look at the configuration, and change your settings.
     #[command(subcommand)]
     Config(ConfigCommand),
     /// Say where something comes from.

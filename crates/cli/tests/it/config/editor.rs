@@ -28,6 +28,15 @@ async fn the_editor_gets_the_file_and_the_result_is_checked() {
 }
 
 #[tokio::test]
+async fn ctrl_c_is_for_the_editor() {
+    let script = "kill -INT $PPID; kill -QUIT $PPID; echo '# typed' > \"$2\"";
+    let bin = with_editor(bin(), "EDITOR", script);
+    let end = edit(&bin).await;
+    assert_eq!((end.code, end.signal, end.stderr.as_str()), (Some(0), None, ""));
+    assert_eq!(text_of(&bin), "# typed\n");
+}
+
+#[tokio::test]
 async fn what_is_wrong_afterwards_is_said_and_the_file_kept() {
     let text = "[[row]]\nid = 'bash'\n";
     let script = "printf '%s\\n' 'config = { tmeout_ms = 1 }' >> \"$2\"";
