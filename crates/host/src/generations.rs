@@ -89,8 +89,9 @@ struct State {
 
 /// A generation with the presets that are, or were, in use.
 struct Live {
-    generation: Generation,
+    // First, so that they go first when this is dropped: they stand below the generation.
     presets: Mutex<BTreeMap<String, RowScope>>,
+    generation: Generation,
 }
 
 impl Live {
