@@ -88,6 +88,8 @@ pub(crate) struct Begun {
 pub(crate) struct Plan {
     pub(crate) provider: Arc<dyn Provider>,
     pub(crate) cause: Option<String>,
+    /// System prompt or tools are not those of the previous header.
+    pub(crate) new_items: bool,
 }
 
 /// Limits of the driver itself, from the row `agent-loop`.

@@ -36,13 +36,13 @@ impl Driver {
             };
             match resolved {
                 Ok((provider, call)) => {
-                    let plan = draft.plan(call);
+                    let (plan, new_items) = draft.plan(call);
                     let cause = match &plan.header.reason {
                         HeaderReason::Change { cause } => Some(cause.clone()),
                         HeaderReason::Initial => None,
                     };
                     let input = Input::ConfigDecided { op, result: Ok(Box::new(plan)) };
-                    Done::Configured { input, plan: Some(Plan { provider, cause }) }
+                    Done::Configured { input, plan: Some(Plan { provider, cause, new_items }) }
                 }
                 Err(failure) => {
                     let input = Input::ConfigDecided { op, result: Err(failure) };
@@ -73,14 +73,19 @@ impl Driver {
         let plan = self.turn.plan.as_ref().ok_or_else(|| assembly_failure("no provider"))?;
         let id = plan.provider.id();
         let kept = self.turn.renderer.take().filter(|(of, _)| of == id);
+        let is_new = kept.is_none();
         let (id, mut renderer) = kept.unwrap_or_else(|| (id.to_owned(), plan.provider.renderer()));
         let fold = self.core.fold();
         let header = fold.request_header().ok_or_else(|| assembly_failure("no header"))?;
         let mut rendered =
             renderer.render(header, fold.surface(), fold.last_sent(Purpose::Turn))?;
-        if rendered.facts.cause.as_deref() == Some("header")
-            && let Some(cause) = &plan.cause
-        {
+        let by_header = match rendered.facts.cause.as_deref() {
+            Some("header") => true,
+            // A new renderer has not seen the previous request, in which the header came first.
+            Some("surface") => is_new && plan.new_items,
+            _ => false,
+        };
+        if by_header && let Some(cause) = &plan.cause {
             rendered.facts.cause = Some(cause.clone());
         }
         self.turn.renderer = Some((id, renderer));
@@ -100,7 +105,8 @@ struct HeaderDraft {
 }
 
 impl HeaderDraft {
-    fn plan(self, call: ResolvedCall) -> RequestPlan {
+    /// Also answers whether items of the previous header differ.
+    fn plan(self, call: ResolvedCall) -> (RequestPlan, bool) {
         let context = RequestContext {
             provider: call.config.provider.clone(),
             model: call.config.model.clone(),
@@ -113,7 +119,9 @@ impl HeaderDraft {
             tools: self.tools,
             reason: HeaderReason::Initial,
         };
+        let mut new_items = false;
         if let Some(previous) = &self.previous {
+            new_items = previous.system != header.system || previous.tools != header.tools;
             let cause = change_cause(
                 previous,
                 &header,
@@ -122,7 +130,7 @@ impl HeaderDraft {
             );
             header.reason = HeaderReason::Change { cause };
         }
-        RequestPlan { header, context }
+        (RequestPlan { header, context }, new_items)
     }
 }
 
