@@ -271,7 +271,7 @@ impl<'a> Desk<'a> {
     ) -> Result<Draft, CliError> {
         let now = after.in_force(&key.row, self.row(&key.row));
         let says = match (before, now) {
-            (Some(before), Some(now)) => says(key, before, &now),
+            (Some(before), Some(now)) => says(key, before, &now, &self.marked(&key.row)),
             (Some(_), None) => {
                 let plugin = self.settings.plugin(&key.row).unwrap_or_default();
                 format!("row `{}` of plugin `{plugin}` → gone", key.row)
@@ -339,10 +339,21 @@ impl<'a> Desk<'a> {
         Ok(Ok(()))
     }
 
+    fn plugin(&self, id: &str) -> Option<&str> {
+        let below = self.row(id).map(|row| row.plugin.as_str());
+        below.or_else(|| self.settings.plugin(id))
+    }
+
+    /// The fields that the row's plugin says are secret.
+    fn marked(&self, id: &str) -> Vec<String> {
+        let fields = self.plugin(id).and_then(|plugin| self.catalog.fields(plugin));
+        let secret = fields.into_iter().flatten().filter(|field| field.secret);
+        secret.map(|field| field.path).collect()
+    }
+
     /// When a running Reins takes a change of the row.
     fn when(&self, id: &str) -> &'static str {
-        let below = self.row(id).map(|row| row.plugin.as_str());
-        let plugin = below.or_else(|| self.settings.plugin(id));
+        let plugin = self.plugin(id);
         let plugins = self.catalog.plugins();
         match plugins.iter().find(|summary| Some(summary.name) == plugin) {
             Some(summary) if summary.reload == Reload::Live => "from the next turn on",
@@ -379,11 +390,11 @@ fn without_empty<'p>(config: &Value, below: &Value, mut path: &'p [Segment]) -> 
 }
 
 /// What changed, on one line.
-fn says(key: &Key, before: &InForce, after: &InForce) -> String {
+fn says(key: &Key, before: &InForce, after: &InForce, marked: &[String]) -> String {
     let flag = |disabled: bool| Value::Boolean(disabled);
     let row = &key.row;
     let arrow = |name: String, path: &[Segment], old: Option<&Value>, new: Option<&Value>| {
-        format!("{name}: {} → {}", value::shown(path, old), value::shown(path, new))
+        format!("{name}: {} → {}", value::shown(path, old, marked), value::shown(path, new, marked))
     };
     match &key.what {
         What::Disabled => {

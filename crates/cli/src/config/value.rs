@@ -52,17 +52,34 @@ fn is_of_type(errors: &[RowError]) -> bool {
     errors.iter().any(|error| says(&error.problem))
 }
 
-/// For people, on one line; secrets are not shown.
-pub(super) fn shown(path: &[Segment], value: Option<&Value>) -> String {
+/// For people, on one line; secrets are not shown. `marked` are the fields that the plugin says are
+/// secret, as `headers` or `models[].key`.
+pub(super) fn shown(path: &[Segment], value: Option<&Value>, marked: &[String]) -> String {
     let Some(value) = value else { return "not set".to_owned() };
-    let is_secret = |segment: &Segment| match segment {
-        Segment::Key(name) => is_secret(name),
-        Segment::Index(_) => false,
-    };
-    if path.iter().any(is_secret) {
+    let names = path.iter().filter_map(|segment| match segment {
+        Segment::Key(name) => Some(name),
+        Segment::Index(_) => None,
+    });
+    let mut names = names.map(String::as_str);
+    let (path, is_marked) =
+        path.iter().fold((String::new(), false), |(path, is_marked), segment| {
+            let path = below(&path, segment);
+            let is_marked = is_marked || marked.contains(&path);
+            (path, is_marked)
+        });
+    if is_marked || names.any(is_secret) {
         return WITHHELD.to_owned();
     }
-    one_line(&without_secrets(value.clone()).to_string(), WIDTH)
+    one_line(&without_secrets(value.clone(), &path, marked).to_string(), WIDTH)
+}
+
+/// Paths as the documentation of fields writes them: every element of a list is `[]`.
+fn below(path: &str, segment: &Segment) -> String {
+    match segment {
+        Segment::Index(_) => format!("{path}[]"),
+        Segment::Key(name) if path.is_empty() => name.clone(),
+        Segment::Key(name) => format!("{path}.{name}"),
+    }
 }
 
 fn is_secret(name: &str) -> bool {
@@ -72,19 +89,24 @@ fn is_secret(name: &str) -> bool {
     })
 }
 
-fn without_secrets(value: Value) -> Value {
+fn without_secrets(value: Value, path: &str, marked: &[String]) -> Value {
     match value {
         Value::Table(table) => {
             let fields = table.into_iter().map(|(name, value)| {
-                let value = match is_secret(&name) {
+                let path = below(path, &Segment::key(&name));
+                let value = match is_secret(&name) || marked.contains(&path) {
                     true => Value::String(WITHHELD.to_owned()),
-                    false => without_secrets(value),
+                    false => without_secrets(value, &path, marked),
                 };
                 (name, value)
             });
             Value::Table(fields.collect())
         }
-        Value::Array(list) => Value::Array(list.into_iter().map(without_secrets).collect()),
+        Value::Array(list) => {
+            let path = below(path, &Segment::Index(0));
+            let list = list.into_iter().map(|value| without_secrets(value, &path, marked));
+            Value::Array(list.collect())
+        }
         // An address with a password.
         Value::String(text) if holds_password(&text) => Value::String(WITHHELD.to_owned()),
         other => other,
@@ -122,13 +144,25 @@ mod tests {
              u = 'http://me:k@host/'\nv = 'http://host/@'\n",
         )
         .unwrap();
-        let shown_a = shown(&[Segment::key("a")], value.get("a"));
-        assert!(!shown_a.contains("'k'") && !shown_a.contains("\"k\""), "{shown_a}");
-        assert!(shown_a.contains("api_key_env = \"E\""), "{shown_a}");
-        assert_eq!(shown(&[Segment::key("X-Token")], value.get("v")), WITHHELD);
-        assert_eq!(shown(&[Segment::key("u")], value.get("u")), "\"[withheld]\"");
-        assert_eq!(shown(&[Segment::key("v")], value.get("v")), "\"http://host/@\"");
-        assert_eq!(shown(&[Segment::key("headers"), Segment::key("x")], value.get("v")), WITHHELD);
-        assert_eq!(shown(&[Segment::key("n")], None), "not set");
+        let of = |path: &[Segment], name: &str| shown(path, value.get(name), &[]);
+        let all = of(&[Segment::key("a")], "a");
+        assert!(!all.contains("\"k\""), "{all}");
+        assert!(all.contains("api_key_env = \"E\""), "{all}");
+        assert_eq!(of(&[Segment::key("X-Token")], "v"), WITHHELD);
+        assert_eq!(of(&[Segment::key("u")], "u"), "\"[withheld]\"");
+        assert_eq!(of(&[Segment::key("v")], "v"), "\"http://host/@\"");
+        assert_eq!(of(&[Segment::key("headers"), Segment::key("x")], "v"), WITHHELD);
+        assert_eq!(of(&[Segment::key("n")], "n"), "not set");
+    }
+
+    #[test]
+    fn what_a_plugin_marks_as_secret_is_not_shown() {
+        let value: Table = toml::from_str("l = [{ pin = 1, n = 2 }]").unwrap();
+        let marked = ["l[].pin".to_owned()];
+        let list = [Segment::key("l")];
+        assert_eq!(shown(&list, value.get("l"), &marked), "[{ n = 2, pin = \"[withheld]\" }]");
+        let pin = [Segment::key("l"), Segment::Index(0), Segment::key("pin")];
+        assert_eq!(shown(&pin, Some(&Value::Integer(1)), &marked), WITHHELD);
+        assert_eq!(shown(&pin, Some(&Value::Integer(1)), &[]), "1");
     }
 }

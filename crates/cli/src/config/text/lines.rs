@@ -165,7 +165,9 @@ impl<'t> Lines<'t> {
         if blank == after.len() {
             let kept = self.first + before.trim_end_matches(BLANK).len();
             let end = text[kept..at].find('\n').map_or(kept, |end| kept + end + 1);
-            text.truncate(if kept == self.first { kept } else { end });
+            // A file whose last line has no end goes on without one.
+            let has_end = kept > self.first && self.text.ends_with('\n');
+            text.truncate(if has_end { end } else { kept });
         } else if before.is_empty() || before.ends_with("\n\n") || before.ends_with("\n\r\n") {
             let lines = after[..blank].rfind('\n').map_or(0, |end| end + 1);
             text.replace_range(at..at + lines, "");

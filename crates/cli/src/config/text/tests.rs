@@ -182,7 +182,7 @@ const CUTS: &[(&str, &str, &str)] = &[
         "# b\n[[row]]\nid = 'b'\n",
     ),
     ("[[row]]\nid = 'a'\n\n[[row]]\nid = 'b'\n", "row[1]", "[[row]]\nid = 'a'\n"),
-    ("[[row]]\r\nid = 'a'\r\n\r\n[[row]]\r\nid = 'b'", "row[1]", "[[row]]\r\nid = 'a'\r\n"),
+    ("[[row]]\r\nid = 'a'\r\n\r\n[[row]]\r\nid = 'b'", "row[1]", "[[row]]\r\nid = 'a'"),
     ("[[row]]\nid = 'a'\n", "row[0]", ""),
     ("\u{feff}[[row]]\nid = 'a'\n", "row[0]", "\u{feff}"),
     // Comments at the very beginning are the file's.
