@@ -4,6 +4,9 @@
 
 mod cancel;
 mod chains;
+mod closing;
 mod ends;
+mod house;
+mod making;
 mod permissions;
 mod rig;

@@ -64,7 +64,7 @@ impl Own<'_> {
     }
 
     pub(crate) fn tool(&mut self, tool: Probe) {
-        let tool: Arc<dyn AnyTool> = Arc::new(Named { name: tool.name, tool: erase(tool) });
+        let tool = tool.entry();
         self.add::<dyn AnyTool>(&tool.schema().name.clone(), tool.clone());
     }
 
@@ -182,6 +182,11 @@ impl Probe {
         body: impl Fn(ToolContext) -> F + Send + Sync + 'static,
     ) -> Self {
         Self { name, effect, body: Box::new(move |ctx| Box::pin(body(ctx))) }
+    }
+
+    /// As an entry under its own name.
+    pub(crate) fn entry(self) -> Arc<dyn AnyTool> {
+        Arc::new(Named { name: self.name, tool: erase(self) })
     }
 }
 
