@@ -20,7 +20,7 @@ async fn an_unknown_command_is_told_which_there_are() {
         (&["mend the parser"], first),
         (&["help"], first),
         (&["session", "lst"], "did you mean `list`?"),
-        (&["config", "everything"], "commands are: dump, check"),
+        (&["config", "everything"], "commands are: dump, check, schema, set, unset, edit, path"),
     ];
     let bin = bin();
     for (args, hint) in cases {
