@@ -55,18 +55,29 @@ fn path(start: &Start, args: &ProfileArgs) -> Result<String, CliError> {
 }
 
 /// Mounts everything, since plugins check the values of their configuration only then: the rows,
-/// each preset, and the model that a new session would have.
+/// each preset, and what a new session would have.
 async fn check(start: &Start, args: &ComposeArgs) -> Result<String, CliError> {
     let host = start.host(args, None).await?;
     let checked = async {
-        let presets = host.blueprint().source.presets();
-        for name in &presets {
-            host.preset(name).await?;
-        }
         host.check_defaults().await?;
+        let source = &host.blueprint().source;
+        let (mut fine, mut errors) = (0, Vec::new());
+        for name in source.presets() {
+            match host.preset(&name).await {
+                Ok(_) => fine += 1,
+                // Settings may leave a shipped preset without what it needs.
+                Err(error) if source.preset(&name).is_ok_and(|layer| layer.file.is_none()) => {
+                    terminal::note(&format!("warning: agent preset `{name}`: {error}"));
+                }
+                Err(error) => errors.push(error.to_string()),
+            }
+        }
+        if !errors.is_empty() {
+            return Err(CliError::config(errors.join("\n")));
+        }
         let (rows, _) = host.rows("").await;
         let enabled = rows.iter().filter(|row| !row.disabled).count();
-        Ok(format!("{enabled} rows and {} agent presets are fine\n", presets.len()))
+        Ok(format!("{enabled} rows and {fine} agent presets are fine\n"))
     };
     let checked = checked.await;
     host.stop().await;
