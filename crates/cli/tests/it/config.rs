@@ -133,3 +133,26 @@ async fn secrets_are_not_printed() {
     assert!(end.stdout.contains("deepseek.api_key: [withheld] → not set"), "{}", end.stdout);
     assert!(!end.stdout.contains("sk-not"), "{}", end.stdout);
 }
+
+#[tokio::test]
+async fn a_shipped_preset_that_the_settings_leave_without_a_tool_is_a_warning_of_check() {
+    let bin = with_settings("[[row]]\nid = \"bash\"\ndisabled = true\n");
+    let end = config(&bin, &["check"]).await;
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    assert!(end.stdout.ends_with(" rows and 1 agent presets are fine\n"), "{}", end.stdout);
+    assert_eq!(
+        end.stderr,
+        "warning: agent preset `minimal`: preset minimal:6: row `only-bash`, field \
+         `config.tools[0]`: no tool `bash` is inherited; there are edit, glob, grep, read, write\n"
+    );
+    // A preset of one's own is the user's own mistake.
+    bin.file("../home/presets/mine.toml", "[[insert]]\nid = \"x\"\nplugin = \"tool-bsah\"\n")
+        .unwrap();
+    let end = config(&bin, &["check"]).await;
+    assert_eq!(end.code, Some(2), "{}", end.stderr);
+    assert!(
+        end.stderr.contains("mine.toml:3: row `x`, field `plugin`: there is no"),
+        "{}",
+        end.stderr
+    );
+}
