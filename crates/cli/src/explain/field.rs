@@ -1,10 +1,12 @@
 //! `reins explain field`
 
 use reins_host::{Explain, FieldFacts, RowFacts};
+use reins_kernel::Origin;
 
 use super::page::{Page, field, flat, json_as_toml, place, taken};
 use super::{nearest_and_all, unknown};
 use crate::exit::CliError;
+use crate::start::quoted;
 
 pub(super) fn list(explain: &Explain) -> String {
     let mut page = Page::default();
@@ -17,19 +19,24 @@ pub(super) fn list(explain: &Explain) -> String {
     page.done()
 }
 
-pub(super) fn one(explain: &Explain, typed: &str) -> Result<String, CliError> {
+pub(super) fn one(explain: &Explain, profile: &str, typed: &str) -> Result<String, CliError> {
     let rows = explain.rows();
-    let (row, path) = split(&rows, typed)?;
+    // `config set` wants names with dots quoted; paths of rows are told apart without.
+    let typed = typed.replace(['"', '\''], "");
+    let (row, path) = split(&rows, &typed)?;
     let named = explain.rows_named(row);
     let mut page = Page::default();
     for facts in &named {
         if path == "disabled" {
-            about_switch(&mut page, explain, facts);
+            about_switch(&mut page, explain, facts, profile);
         } else if let Some(each) = explain.field(facts, path) {
             if !page.is_empty() {
                 page.gap();
             }
-            about(&mut page, explain, facts, &each);
+            about(&mut page, facts, &each);
+            let written_by = each.in_force().map(|written| &written.origin);
+            let change = Change { key: settable(&each), value: "VALUE", written_by, profile };
+            how(&mut page, explain, facts, change);
         }
     }
     if !page.is_empty() {
@@ -69,7 +76,7 @@ fn heading(facts: &RowFacts, what: &str) -> String {
     format!("{what} of row `{}`{of}, plugin `{}`", facts.row.id, facts.row.plugin)
 }
 
-fn about(page: &mut Page, explain: &Explain, facts: &RowFacts, each: &FieldFacts) {
+fn about(page: &mut Page, facts: &RowFacts, each: &FieldFacts) {
     let doc = &each.doc;
     page.line(heading(facts, &format!("field `{}`", each.path)));
     page.line(flat(&doc.doc));
@@ -104,10 +111,9 @@ fn about(page: &mut Page, explain: &Explain, facts: &RowFacts, each: &FieldFacts
         page.line("secret: what is written here is not printed, references are");
     }
     page.gap();
-    how(page, explain, facts, &each.path);
 }
 
-fn about_switch(page: &mut Page, explain: &Explain, facts: &RowFacts) {
+fn about_switch(page: &mut Page, explain: &Explain, facts: &RowFacts, profile: &str) {
     page.line(heading(facts, "`disabled`"));
     page.line("Takes the whole row out.");
     page.gap();
@@ -118,17 +124,51 @@ fn about_switch(page: &mut Page, explain: &Explain, facts: &RowFacts) {
     page.line("takes: true or false");
     page.line("default: false");
     page.gap();
-    how(page, explain, facts, "disabled");
+    let value = if facts.row.disabled { "false" } else { "true" };
+    let written_by = facts.row.disabled_by.as_ref();
+    how(page, explain, facts, Change { key: "disabled".to_owned(), value, written_by, profile });
 }
 
-fn how(page: &mut Page, explain: &Explain, facts: &RowFacts, path: &str) {
-    match &facts.preset {
-        None => page
-            .line(format_args!("to change it: `reins config set {}.{path} VALUE`", facts.row.id)),
-        Some(preset) => page.line(format_args!(
-            "to change it: edit the row in `presets/{preset}.toml` of the home; a file there takes \
-             the place of a shipped preset"
-        )),
+/// How `config set` would name a field. A whole list or map stands for entries that are not there.
+fn settable(each: &FieldFacts) -> String {
+    let path = &each.path;
+    if let Some(end) = path.find("[]").into_iter().chain(path.find(".<name>")).min() {
+        return path[..end].to_owned();
     }
+    let key = path.strip_prefix(each.doc.path.as_str()).and_then(|rest| rest.strip_prefix('.'));
+    match key.filter(|key| key.contains('.')) {
+        Some(key) => format!("{}.\"{key}\"", each.doc.path),
+        None => path.clone(),
+    }
+}
+
+struct Change<'c> {
+    key: String,
+    value: &'static str,
+    /// What says it now.
+    written_by: Option<&'c Origin>,
+    profile: &'c str,
+}
+
+fn how(page: &mut Page, explain: &Explain, facts: &RowFacts, change: Change<'_>) {
+    let Change { key, value, written_by, profile } = change;
+    // What stands above the settings of the home.
+    let patch = written_by.filter(|origin| origin.layer.starts_with("patch "));
+    let how = match (&facts.preset, patch) {
+        (Some(preset), _) => format!(
+            "edit the row in `presets/{preset}.toml` of the home; a file there takes the place of \
+             a shipped preset"
+        ),
+        (None, Some(origin)) => format!("edit {}", place(origin)),
+        (None, None) => {
+            let key = quoted(&format!("{}.{key}", facts.row.id));
+            let profile = match profile {
+                "default" => String::new(),
+                other => format!(" --profile {}", quoted(other)),
+            };
+            format!("`reins config set {key} {value}{profile}`")
+        }
+    };
+    page.line(format_args!("to change it: {how}"));
     page.line(taken(facts, explain.reloads()));
 }

@@ -43,7 +43,9 @@ async fn text(
         ExplainCommand::Row { id: None, .. } => Ok(row::list(explain)),
         ExplainCommand::Row { id: Some(id), .. } => row::one(explain, id),
         ExplainCommand::Field { field: None, .. } => Ok(field::list(explain)),
-        ExplainCommand::Field { field: Some(field), .. } => field::one(explain, field),
+        ExplainCommand::Field { field: Some(field), of } => {
+            field::one(explain, &of.compose.profile, field)
+        }
         ExplainCommand::Prompt { section, raw, .. } => {
             let prompt = explain.prompt(start.cwd.clone()).await;
             prompt::text(explain, &prompt, section.as_deref(), *raw)

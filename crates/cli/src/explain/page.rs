@@ -78,6 +78,10 @@ pub(super) fn table(lines: &[Vec<String>]) -> String {
 /// Layer and place of an origin: `bundle base:12`, `home settings, /h/settings.toml:3`.
 pub(super) fn place(origin: &Origin) -> String {
     match &origin.file {
+        // A patch is called by its file.
+        Some(file) if origin.layer.ends_with(&*file.to_string_lossy()) => {
+            format!("{}:{}", origin.layer, origin.line)
+        }
         Some(_) => format!("{}, {}", origin.layer, origin.place()),
         None => origin.place(),
     }

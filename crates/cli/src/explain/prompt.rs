@@ -7,6 +7,9 @@ use super::page::{Page, by, shadowed};
 use super::unknown;
 use crate::exit::CliError;
 
+const FACTS: &str = "Facts are no part of the prompt: they stand in the history, in a message of \
+                     their own, again whenever one of them has changed.";
+
 /// What is known of a section or a fact.
 struct Part<'p> {
     name: &'p str,
@@ -78,10 +81,7 @@ fn whole(explain: &Explain, sections: &[Part<'_>], facts: &[Part<'_>]) -> String
     if facts.is_empty() {
         page.line("No row states facts.");
     } else {
-        page.line(
-            "Facts are no part of the prompt: they stand in the history, in a message of their own, \
-             again whenever one of them has changed.",
-        );
+        page.line(FACTS);
     }
     for part in facts {
         one(&mut page, part);

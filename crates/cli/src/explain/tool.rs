@@ -4,7 +4,7 @@ use reins_agent::Execute;
 use reins_host::{Explain, RowFacts, ToolFacts, ToolPlace};
 use reins_kernel::Chain;
 
-use super::page::{Page, by, field, flat, place, table};
+use super::page::{Page, by, field, flat, table};
 use super::unknown;
 use crate::exit::CliError;
 
@@ -112,7 +112,10 @@ fn disabled(rows: &[RowFacts], name: &str) -> Option<CliError> {
     };
     let row = &rows.iter().find(would)?.row;
     let by = row.disabled_by.as_ref()?;
-    let message =
-        format!("there is no tool `{name}`: tool row `{}` is disabled by {}", row.id, place(by));
+    let by = match &by.file {
+        Some(_) => format!("{} ({})", by.layer, by.place()),
+        None => by.place(),
+    };
+    let message = format!("there is no tool `{name}`: tool row `{}` is disabled by {by}", row.id);
     Some(CliError::usage(message).with_hint("take `disabled` out there to have the tool again"))
 }

@@ -9,6 +9,7 @@ mod contract;
 mod crash;
 mod damage;
 mod demo;
+mod explain;
 mod faults;
 mod reference;
 mod rows;

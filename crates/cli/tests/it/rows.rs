@@ -328,33 +328,6 @@ async fn a_mistake_beside_a_key_does_not_show_the_key() {
     }
 }
 
-#[tokio::test]
-async fn explain_names_the_row_its_layer_and_line() {
-    let bin = bin();
-    let settings = "[[row]]\nid = \"bash\"\ndisabled = true\n\n\
-                    [[insert]]\nid = \"shell\"\nplugin = \"tool-bash\"\n";
-    let end = bin.run(["explain", "tool", "bash"]).await.unwrap();
-    assert_eq!((end.code, end.stderr.as_str()), (Some(0), ""));
-    let first = format!("tool `bash` comes from row `bash` ({})\n", in_base("bash"));
-    assert!(end.stdout.starts_with(&first), "{}", end.stdout);
-
-    bin.file("../home/settings.toml", settings).unwrap();
-    let end = bin.run(["explain", "tool", "bash"]).await.unwrap();
-    assert_eq!((end.code, end.stderr.as_str()), (Some(0), ""));
-    let settings = bin.home().join("settings.toml");
-    let first = format!("tool `bash` comes from row `shell` ({}:5)\n", settings.display());
-    assert!(end.stdout.starts_with(&first), "{}", end.stdout);
-    assert!(end.stdout.contains("\"command\""), "what the model reads: {}", end.stdout);
-
-    bin.file("p.toml", "\n[[row]]\nid = \"shell\"\nconfig = { timeout_ms = 5 }\n").unwrap();
-    let end = bin.run(["explain", "tool", "bash", "--patch", "p.toml"]).await.unwrap();
-    let both = format!("{first}changed by patch p.toml (p.toml:2)\n");
-    assert!(end.stdout.starts_with(&both), "{}", end.stdout);
-
-    let end = bin.run(["explain", "tool", "bsh"]).await.unwrap();
-    assert_refused(&end, "a misspelt tool", "there is no tool `bsh`\nhint: did you mean `bash`?");
-}
-
 /// Every file below `folder` whose bytes contain `text`.
 fn files_with(folder: &Path, text: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
