@@ -115,7 +115,8 @@ impl<'a> Mount<'a> {
         name: &str,
         entry: Arc<E>,
     ) -> Result<(), MountError> {
-        let registration = self.scope.add(name, entry, self.origin)?;
+        let added = self.scope.add(name, entry, self.origin);
+        let registration = added.map_err(|conflict| MountError::new(conflict.of_rows()))?;
         self.mounted.registrations.push(registration);
         Ok(())
     }

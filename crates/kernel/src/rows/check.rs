@@ -6,7 +6,7 @@ use super::compose::{Ready, Row};
 use super::error::RowError;
 use super::layer::join;
 use super::nearest::nearest;
-use super::reference::{References, expand};
+use super::reference::{BadReference, References, expand};
 use super::schema::{Finding, Flaw, find_flaws};
 use super::withheld::Withheld;
 use crate::Catalog;
@@ -24,12 +24,25 @@ pub(super) fn check_row(
     errors: &mut Vec<RowError>,
 ) {
     let mut ready = Ready::default();
-    let mut expansion = Expansion { row, references, ready: &mut ready, errors };
+    let mut bad = Vec::new();
+    let mut expansion = Expansion { references, ready: &mut ready, bad: &mut bad };
     let config = toml::Value::Table(row.config.clone());
     let mut value = expansion.value(&config, "");
     match catalog.get(&row.plugin) {
         Some(plugin) => check_config(row, plugin, &mut value, &mut ready, errors),
         None => errors.push(unknown_plugin(row, catalog)),
+    }
+    for (path, bad) in bad {
+        // A row that is off may wait for its variable.
+        if bad.unset && row.disabled {
+            continue;
+        }
+        // What is between the braces alone may be quoted; other parts of a secret may not.
+        let bad =
+            if bad.beside && ready.withheld.paths.contains(&path) { bad.unquoted() } else { bad };
+        let mut error = row.config_error(&path, bad.problem);
+        error.suggestion = bad.suggestion;
+        errors.push(error);
     }
     ready.value = value;
     row.ready = ready;
@@ -39,15 +52,21 @@ fn unknown_plugin(row: &Row, catalog: &Catalog) -> RowError {
     let mut error = row.error(format!("there is no plugin `{}`", row.plugin));
     error.line = row.plugin_line;
     error.field = Some("plugin".to_owned());
-    error.suggestion = nearest(&row.plugin, catalog.names()).map(str::to_owned);
+    // People call a plugin by what it brings: `bash` for `tool-bash`.
+    let ends = |known: &&str| known.split_once('-').is_some_and(|(_, end)| end == row.plugin);
+    let near = nearest(&row.plugin, catalog.names()).or_else(|| catalog.names().find(ends));
+    if near.is_none() {
+        let known: Vec<&str> = catalog.names().collect();
+        error.problem.push_str(&format!("; known are `{}`", known.join("`, `")));
+    }
+    error.suggestion = near.map(str::to_owned);
     error
 }
 
 struct Expansion<'a> {
-    row: &'a Row,
     references: &'a References<'a>,
     ready: &'a mut Ready,
-    errors: &'a mut Vec<RowError>,
+    bad: &'a mut Vec<(String, BadReference)>,
 }
 
 impl Expansion<'_> {
@@ -74,16 +93,14 @@ impl Expansion<'_> {
     fn text(&mut self, text: &str, path: &str) -> String {
         match expand(text, self.references) {
             Ok(expanded) => {
+                if expanded.text != text {
+                    self.ready.referring.push(path.to_owned());
+                }
                 self.ready.secrets.extend(expanded.secrets);
                 expanded.text
             }
             Err(bad) => {
-                // A row that is off may wait for its variable.
-                if !(bad.unset && self.row.disabled) {
-                    let mut error = self.row.config_error(path, bad.problem);
-                    error.suggestion = bad.suggestion;
-                    self.errors.push(error);
-                }
+                self.bad.push((path.to_owned(), bad));
                 text.to_owned()
             }
         }
@@ -103,7 +120,9 @@ fn check_config(
     let mut flaws = find_flaws(&schema, value);
     match (plugin.check)(value) {
         // The type is the judge: a schema may be stricter than what serde takes.
-        Ok(()) => flaws.retain(|finding| matches!(finding.flaw, Flaw::UnknownKey { .. })),
+        Ok(()) => flaws.retain(|finding| {
+            matches!(finding.flaw, Flaw::UnknownKey { .. } | Flaw::Quoted { .. })
+        }),
         Err(error) if is_covered(&error, &flaws) => {}
         Err(error) => {
             let problem = ready.redact(error.message, &error.field);
@@ -111,7 +130,11 @@ fn check_config(
         }
     }
     for finding in flaws {
-        let problem = ready.redact(finding.problem(), &finding.path);
+        let mut problem = ready.redact(finding.problem(), &finding.path);
+        if matches!(finding.flaw, Flaw::WrongType { .. }) && ready.referring.contains(&finding.path)
+        {
+            problem.push_str("; a reference gives a string, so write the value itself");
+        }
         let mut error = row.config_error(&finding.path, problem);
         error.suggestion = finding.suggestion;
         errors.push(error);
@@ -126,7 +149,10 @@ fn is_covered(error: &ConfigError, flaws: &[Finding]) -> bool {
         Flaw::UnknownKey { .. } => {
             missing && finding.suggestion.is_some() && is_parent(&error.field, &finding.path)
         }
-        Flaw::WrongType { .. } | Flaw::NoChoice { .. } => finding.path == error.field,
+        Flaw::WrongType { .. } | Flaw::NoChoice { .. } | Flaw::OutOfRange { .. } => {
+            finding.path == error.field
+        }
+        Flaw::Quoted { .. } => false,
     })
 }
 

@@ -45,6 +45,8 @@ pub(super) struct Ready {
     /// Values read from the environment, with the reference that stands for each in messages.
     pub(super) secrets: Vec<(String, String)>,
     pub(super) withheld: Withheld,
+    /// Where strings hold references.
+    pub(super) referring: Vec<String>,
 }
 
 impl std::fmt::Debug for Ready {
@@ -225,7 +227,8 @@ fn absent(rows: &[Row], item: &Item, source: &Source) -> RowWarning {
     let problem = format!("no row has this id, so this patch changes nothing{hint}");
     let mut error = source.error(item.line, Some(&item.id), problem);
     let known = rows.iter().map(|row| row.id.as_str());
-    error.suggestion = nearest(&item.id, known).map(str::to_owned);
+    let of_plugin = || rows.iter().find(|row| row.plugin == item.id).map(|row| row.id.as_str());
+    error.suggestion = nearest(&item.id, known).or_else(of_plugin).map(str::to_owned);
     RowWarning(error)
 }
 

@@ -194,7 +194,7 @@ impl Generation {
     ) -> Result<Self, Vec<RowError>> {
         let rows = composition.rows;
         let (_, live) = split(&rows, catalog);
-        let order = mount_order(&rows, &live, catalog, &standing.scope)?;
+        let order = mount_order(&rows, &live, catalog, Places::Global, &standing.scope)?;
         let scope = standing.scope.child("global");
         let mounted = mount_all(&rows, &order, catalog, &scope).await?;
         let waiting = changes(&standing.rows, &rows, catalog, Some(Reload::Restart));
@@ -224,7 +224,7 @@ impl Generation {
             let rows = composition.rows;
             check_places(&rows, &catalog, Places::Nested)?;
             let all: Vec<usize> = (0..rows.len()).collect();
-            let order = mount_order(&rows, &all, &catalog, &scope)?;
+            let order = mount_order(&rows, &all, &catalog, Places::Nested, &scope)?;
             let mounted = mount_all(&rows, &order, &catalog, &scope).await?;
             Ok(RowScope { scope, rows, mounted: Mutex::new(mounted) })
         })
@@ -337,7 +337,7 @@ fn doubles(
     let mut conflicts: Vec<Conflict> = shadows.filter(|one| goes_on(&one.first)).collect();
     conflicts.sort_by(|a, b| (a.second.rank, &a.name).cmp(&(b.second.rank, &b.name)));
     let of = |conflict: &Conflict| rows.iter().find(|row| *row.id == *conflict.second.row);
-    conflicts.iter().filter_map(|one| Some(of(one)?.error(one.to_string()))).collect()
+    conflicts.iter().filter_map(|one| Some(of(one)?.error(one.of_rows()))).collect()
 }
 
 fn waits(change: &RowChange) -> RowWarning {

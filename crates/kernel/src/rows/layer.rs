@@ -11,6 +11,7 @@ use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use super::error::RowError;
 use super::nearest::nearest;
+use super::syntax::faults;
 use crate::origin::place;
 
 /// Longest layer text, in bytes.
@@ -18,6 +19,8 @@ pub const MAX_LAYER_BYTES: usize = 1024 * 1024;
 
 const INSERT_KEYS: [&str; 4] = ["id", "plugin", "config", "disabled"];
 const KINDS: [&str; 2] = ["insert", "row"];
+/// Longest id, in characters.
+const MAX_ID_CHARS: usize = 100;
 
 /// One TOML text with the place it was read from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -128,17 +131,16 @@ pub(super) fn read_layer(layer: &Layer, errors: &mut Vec<RowError>) -> LayerItem
         Source { layer: layer.name.as_str().into(), file: layer.file.as_deref().map(Arc::from) };
     let mut items = LayerItems { source: source.clone(), inserts: vec![], patches: vec![] };
     if layer.text.len() > MAX_LAYER_BYTES {
-        let problem = format!("the text is longer than {MAX_LAYER_BYTES} bytes; split the layer");
+        let problem = format!("longer than {MAX_LAYER_BYTES} bytes; take out what is not needed");
         errors.push(source.error(0, None, problem));
         return items;
     }
     let breaks = layer.text.match_indices('\n').map(|(at, _)| at).collect();
     let mut reader = Reader { breaks, source, head: layer.head, errors };
     let (document, syntax) = DeTable::parse_recoverable(&layer.text);
-    for error in &syntax {
-        let line = error.span().map_or(0, |span| reader.line(&span));
-        let message = error.message().trim_end();
-        let problem = format!("not valid TOML: {message}");
+    for fault in faults(&layer.text, &syntax) {
+        let line = reader.line(&(fault.at..fault.at));
+        let problem = format!("not valid TOML: {}", fault.problem);
         reader.errors.push(reader.source.error(line, None, problem));
     }
     // What a recovered parse says about the rest would mostly be consequences.
@@ -264,6 +266,11 @@ impl Reader<'_> {
             self.push(line, None, Some("id"), problem, None);
             return None;
         }
+        if id.chars().count() > MAX_ID_CHARS {
+            let problem = format!("must not be longer than {MAX_ID_CHARS} characters");
+            self.push(line, None, Some("id"), problem, None);
+            return None;
+        }
         Some(id.to_string())
     }
 
@@ -277,9 +284,15 @@ impl Reader<'_> {
                 return self.push(line, row, Some(name), problem.to_owned(), None);
             }
             _ => {
-                let suggestion = nearest(name, INSERT_KEYS).map(str::to_owned);
-                let problem = "unknown key; a row has `id`, `plugin`, `config`, `disabled`";
-                return self.push(line, row, Some(name), problem.to_owned(), suggestion);
+                // The opposite is no typing error, and yet this is what was meant.
+                let near = if name == "enabled" { "disabled" } else { name };
+                let suggestion = nearest(near, INSERT_KEYS).map(str::to_owned);
+                let mut problem =
+                    "unknown key; a row has `id`, `plugin`, `config`, `disabled`".to_owned();
+                if suggestion.is_none() {
+                    problem.push_str(", and what its plugin takes stands in `config`");
+                }
+                return self.push(line, row, Some(name), problem, suggestion);
             }
         };
         self.push(line, row, Some(name), wrong_type(expected, value), None);
@@ -334,7 +347,8 @@ impl Reader<'_> {
         let refused = match value.get_ref() {
             DeValue::String(text) => return Some(toml::Value::String(text.to_string())),
             DeValue::Boolean(flag) => return Some(toml::Value::Boolean(*flag)),
-            DeValue::Datetime(time) => return Some(toml::Value::Datetime(*time)),
+            // No plugin takes a date; one that is read as a string was not meant as a date.
+            DeValue::Datetime(_) => "a date must stand in quotes",
             DeValue::Table(table) => {
                 return Some(toml::Value::Table(self.table(table, path, row, lines)));
             }
@@ -350,7 +364,10 @@ impl Reader<'_> {
             DeValue::Integer(number) => {
                 match i64::from_str_radix(number.as_str(), number.radix()) {
                     Ok(number) => return Some(toml::Value::Integer(number)),
-                    Err(_) => "must be a whole number of 64 bits with sign",
+                    Err(_) => {
+                        "must be from -9223372036854775808 to 9223372036854775807, which is what \
+                         fits into 64 bits"
+                    }
                 }
             }
             DeValue::Float(number) => match number.as_str().parse::<f64>() {
@@ -376,7 +393,7 @@ fn described(value: &DeValue<'_>) -> &'static str {
     match value {
         DeValue::String(_) => "a string",
         DeValue::Integer(_) => "an integer",
-        DeValue::Float(_) => "a number",
+        DeValue::Float(_) => "a number with a point",
         DeValue::Boolean(_) => "true or false",
         DeValue::Datetime(_) => "a date",
         DeValue::Array(_) => "a list",

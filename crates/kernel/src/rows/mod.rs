@@ -13,6 +13,7 @@ mod parts;
 mod plan;
 mod reference;
 mod schema;
+mod syntax;
 mod withheld;
 mod written;
 

@@ -53,21 +53,23 @@ pub(super) fn start_order(
     catalog: &Catalog,
     given: &dyn Fn(TypeId) -> bool,
 ) -> Result<(Vec<usize>, Vec<usize>), Vec<RowError>> {
-    check_places(rows, catalog, Places::Global)?;
     let all: Vec<usize> = (0..rows.len()).collect();
     // A service of a row that stays and one of a row that reloads would be in two scopes, and one
     // would hide the other.
-    let mut errors = provided_twice(rows, &all, catalog);
+    let mut errors = check_places(rows, catalog, Places::Global).err().unwrap_or_default();
+    errors.extend(provided_twice(rows, &all, catalog));
     let (standing, live) = split(rows, catalog);
     let stay = providers(&enabled_rows(rows, &standing, catalog));
-    let first = order(rows, &standing, catalog, given);
-    let then = order(rows, &live, catalog, &|key| given(key) || stay.contains_key(&key));
+    let first = order(rows, &standing, catalog, Places::Global, given);
+    let there = |key| given(key) || stay.contains_key(&key);
+    let then = order(rows, &live, catalog, Places::Global, &there);
     match (first, then) {
         (Ok(first), Ok(then)) if errors.is_empty() => return Ok((first, then)),
         (first, then) => {
             errors.extend(first.err().into_iter().chain(then.err()).flatten());
         }
     }
+    errors.sort_by_key(|error| rows.iter().position(|row| Some(&row.id) == error.row.as_ref()));
     Err(errors)
 }
 
@@ -77,10 +79,11 @@ pub(super) fn mount_order(
     rows: &[Row],
     of: &[usize],
     catalog: &Catalog,
+    here: Places,
     around: &Scope,
 ) -> Result<Vec<usize>, Vec<RowError>> {
     let mut errors = provided_twice(rows, of, catalog);
-    match order(rows, of, catalog, &|key| around.sees(key)) {
+    match order(rows, of, catalog, here, &|key| around.sees(key)) {
         Ok(order) if errors.is_empty() => return Ok(order),
         more => errors.extend(more.err().into_iter().flatten()),
     }
@@ -91,6 +94,7 @@ fn order(
     rows: &[Row],
     of: &[usize],
     catalog: &Catalog,
+    here: Places,
     there: &dyn Fn(TypeId) -> bool,
 ) -> Result<Vec<usize>, Vec<RowError>> {
     let mut errors = unknown_plugins(rows, of, catalog);
@@ -103,7 +107,7 @@ fn order(
             match providers.get(&key.type_id()) {
                 Some(provider) => drop(on.insert(*provider)),
                 None if there(key.type_id()) => {}
-                None => errors.push(missing(&rows[*at], key, rows, catalog)),
+                None => errors.push(missing(&rows[*at], key, (rows, here), catalog)),
             }
         }
         on.extend((def.wants)().iter().filter_map(|key| providers.get(&key.type_id())));
@@ -159,14 +163,20 @@ fn provided_twice(rows: &[Row], of: &[usize], catalog: &Catalog) -> Vec<RowError
     errors
 }
 
-fn missing(row: &Row, key: ServiceKey, rows: &[Row], catalog: &Catalog) -> RowError {
+fn missing(
+    row: &Row,
+    key: ServiceKey,
+    (rows, here): (&[Row], Places),
+    catalog: &Catalog,
+) -> RowError {
     let provides = |def: &PluginDef| (def.provides)().contains(&key);
     let could = rows.iter().filter(|row| catalog.get(&row.plugin).is_some_and(provides));
     // Enabled, and yet not there: it is among the rows that stay or those that reload.
     let elsewhere = could.clone().find(|row| !row.disabled);
-    let could: Vec<String> = could.map(|row| format!("`{}`", row.id)).collect();
-    let plugins = catalog.iter().filter(|def| provides(def));
-    let plugins: Vec<String> = plugins.map(|def| format!("`{}`", def.name())).collect();
+    let could: Vec<String> = could.map(off).collect();
+    let plugins: Vec<&PluginDef> = catalog.iter().filter(|def| provides(def)).collect();
+    let fit_here = plugins.iter().any(|def| def.places != Places::Global);
+    let plugins: Vec<String> = plugins.iter().map(|def| format!("`{}`", def.name())).collect();
     if let Some(provider) = elsewhere {
         let problem = match catalog.get(&provider.plugin).map(PluginDef::reload) {
             Some(Reload::Restart) => format!(
@@ -185,10 +195,21 @@ fn missing(row: &Row, key: ServiceKey, rows: &[Row], catalog: &Catalog) -> RowEr
     }
     let hint = match (&could[..], &plugins[..]) {
         ([], []) => "no plugin of this build provides it".to_owned(),
+        ([], _) if here == Places::Nested && !fit_here => format!(
+            "only a row of the whole process can, of plugin {}: enable or insert one in the settings",
+            plugins.join(" or ")
+        ),
         ([], plugins) => format!("insert a row of plugin {}", plugins.join(" or ")),
         (could, _) => format!("enable row {}", could.join(" or ")),
     };
     row.error(format!("needs service `{}`, which no enabled row provides; {hint}", key.name()))
+}
+
+/// A row with what disabled it.
+fn off(row: &Row) -> String {
+    let by = row.disabled_by.as_ref().filter(|by| **by != row.origin);
+    let by = by.map_or_else(String::new, |by| format!(", which {} disables", by.place()));
+    format!("`{}`{by}", row.id)
 }
 
 /// Takes the first row in row order that waits for nothing, again and again.

@@ -28,13 +28,25 @@ pub(super) struct BadReference {
     pub(super) suggestion: Option<String>,
     /// Whether only the present environment is to blame, not the text.
     pub(super) unset: bool,
+    /// Whether the problem quotes what may be no reference, but part of a value.
+    pub(super) beside: bool,
 }
 
 impl BadReference {
     fn new(problem: String) -> Self {
-        Self { problem, suggestion: None, unset: false }
+        Self { problem, suggestion: None, unset: false, beside: false }
+    }
+
+    /// The same without a word of the text.
+    pub(super) fn unquoted(self) -> Self {
+        let problem =
+            format!("`${{` begins a reference, and there is none that can be read; {KNOWN}");
+        Self::new(problem)
     }
 }
+
+/// Longest reference that is quoted though it is not known and its field is secret.
+const MAX_ALONE_BYTES: usize = 64;
 
 const KNOWN: &str = "known are `${home}`, `${env:NAME}`, `${env:NAME:-default}`; \
                      write `$${` for a plain `${`";
@@ -53,9 +65,13 @@ pub(super) fn expand(text: &str, references: &References<'_>) -> Result<Expanded
         let Some(end) = rest[at..].find('}') else {
             let start: String = rest[at..].chars().take(40).collect();
             let problem = format!("the reference `{start}` has no closing `}}`; {KNOWN}");
-            return Err(BadReference::new(problem));
+            return Err(BadReference { beside: true, ..BadReference::new(problem) });
         };
-        evaluate(&rest[at..=at + end], references, &mut expanded)?;
+        let reference = &rest[at..=at + end];
+        // The whole value, as far as that can be a name, is no secret itself.
+        let alone = reference == text && reference.len() <= MAX_ALONE_BYTES;
+        let quoted = |bad: BadReference| BadReference { beside: !bad.unset && !alone, ..bad };
+        evaluate(reference, references, &mut expanded).map_err(quoted)?;
         rest = &rest[at + end + 1..];
     }
     expanded.text.push_str(rest);
@@ -83,11 +99,11 @@ fn evaluate(
         None => (variable, None),
     };
     if !is_variable(name) {
-        let problem = format!("`{name}` in `{reference}` is no name of an environment variable");
-        return Err(BadReference::new(problem));
+        return Err(BadReference::new(no_variable(name)));
     }
     if default.is_some_and(|default| default.contains("${")) {
-        let problem = format!("`{reference}` has a reference in its default; they do not nest");
+        let problem =
+            format!("`${{env:{name}:-…}}` has a reference in its default; they do not nest");
         return Err(BadReference::new(problem));
     }
     let value = (references.env)(name);
@@ -100,10 +116,21 @@ fn evaluate(
                 "environment variable `{name}` is not set; set it, or write a default: \
                  `${{env:{name}:-default}}`"
             );
-            return Err(BadReference { problem, suggestion: None, unset: true });
+            return Err(BadReference { unset: true, ..BadReference::new(problem) });
         }
     }
     Ok(())
+}
+
+/// Quotes the first word only: what follows may be meant as a default, and be secret.
+fn no_variable(name: &str) -> String {
+    let end = name.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    let (word, more) = end.map_or((name, ""), |end| (&name[..end], "…"));
+    let example = if is_variable(word) { word } else { "NAME" };
+    format!(
+        "`${{env:{word}{more}}}` holds no name of an environment variable: letters, digits and `_`, \
+         not beginning with a digit; a default is written `${{env:{example}:-default}}`"
+    )
 }
 
 impl Expanded {
@@ -123,7 +150,7 @@ fn unknown(reference: &str, body: &str) -> BadReference {
     };
     // `${NAME}` is what shells write.
     let shell = || is_variable(body).then(|| format!("${{env:{body}}}"));
-    BadReference { problem, suggestion: guess.or_else(shell), unset: false }
+    BadReference { suggestion: guess.or_else(shell), ..BadReference::new(problem) }
 }
 
 pub(super) fn is_variable(name: &str) -> bool {

@@ -3,7 +3,9 @@
 //! Reads the part of JSON Schema that `schemars` writes. A union (`anyOf`, `oneOf`) is read as
 //! the branches that fit the value's tags, or all of them when none does.
 
-use serde_json::{Map, Value};
+use std::ops::RangeInclusive;
+
+use serde_json::{Map, Number, Value};
 
 use super::layer::join;
 use super::nearest::nearest;
@@ -21,10 +23,27 @@ pub(super) struct Finding {
 
 #[derive(Debug, PartialEq)]
 pub(super) enum Flaw {
-    UnknownKey { known: Vec<String> },
+    UnknownKey {
+        known: Vec<String>,
+    },
+    /// A key in quotes with a point in it, which without the quotes would lead into a table.
+    Quoted {
+        key: String,
+    },
     Missing,
-    WrongType { expected: String, found: &'static str },
-    NoChoice { found: String, choices: Vec<String> },
+    /// A whole number that its type does not hold.
+    OutOfRange {
+        limits: String,
+        found: String,
+    },
+    WrongType {
+        expected: String,
+        found: &'static str,
+    },
+    NoChoice {
+        found: String,
+        choices: Vec<String>,
+    },
 }
 
 impl Finding {
@@ -37,7 +56,11 @@ impl Finding {
             Flaw::UnknownKey { known } => {
                 format!("unknown key; known are `{}`", known.join("`, `"))
             }
+            Flaw::Quoted { key } => {
+                format!("unknown key; a key in quotes is one word: write `{key}` without quotes")
+            }
             Flaw::Missing => "is required".to_owned(),
+            Flaw::OutOfRange { limits, found } => format!("must be {limits}, found {found}"),
             Flaw::WrongType { expected, found } => format!("must be {expected}, found {found}"),
             Flaw::NoChoice { found, choices } => {
                 format!("`{found}` is none of `{}`", choices.join("`, `"))
@@ -84,6 +107,7 @@ impl<'s> Walk<'s> {
             Value::Object(fields) => self.object(&shape, fields, path),
             Value::Array(items) => self.array(&shape, items, path),
             Value::String(text) => self.choice(&shape, text, path),
+            Value::Number(number) => self.range(&shape, number, path),
             _ => {}
         }
     }
@@ -170,6 +194,10 @@ impl<'s> Walk<'s> {
             if schemas.is_empty() {
                 fields.shift_remove(&key);
                 let known = property_names(&parts);
+                if key.split_once('.').is_some_and(|(first, _)| known.iter().any(|k| k == first)) {
+                    self.push(path, Flaw::Quoted { key }, None);
+                    continue;
+                }
                 let suggestion = nearest(&key, known.iter().map(String::as_str));
                 let suggestion = suggestion.map(str::to_owned);
                 guessed.extend(suggestion.clone());
@@ -198,6 +226,27 @@ impl<'s> Walk<'s> {
                 self.value(&schemas, item, &format!("{path}[{index}]"));
             }
         }
+    }
+
+    /// Only against the width of the type. What else a plugin asks for it says itself.
+    fn range(&mut self, shape: &Shape<'s>, number: &Number, path: &str) {
+        let Some(number) = number.as_i64().map(i128::from) else { return };
+        let takes = |part: &&&Map<String, Value>| takes_type(part, &Value::from(0));
+        let parts: Vec<_> = shape.parts.iter().filter(takes).collect();
+        let widths: Vec<_> = parts.iter().filter_map(|part| width(part)).collect();
+        if widths.len() < parts.len() || widths.iter().any(|width| width.contains(&number)) {
+            return;
+        }
+        let Some(width) = widths.first() else { return };
+        let (least, most) = (width.start(), width.end());
+        // Larger ones cannot be written.
+        let limits = if *most >= i128::from(i64::MAX) {
+            format!("at least {least}")
+        } else {
+            format!("{least} to {most}")
+        };
+        let found = number.to_string();
+        self.push(path.to_owned(), Flaw::OutOfRange { limits, found }, None);
     }
 
     fn choice(&mut self, shape: &Shape<'s>, text: &str, path: &str) {
@@ -235,6 +284,24 @@ fn is_of_type(value: &Value, name: &str) -> bool {
         "null" => value.is_null(),
         _ => true,
     }
+}
+
+/// What the type of a whole number holds; `None` when any number will do.
+fn width(part: &Map<String, Value>) -> Option<RangeInclusive<i128>> {
+    let (least, most) = match part.get("format").and_then(Value::as_str)? {
+        "uint8" => (0, i128::from(u8::MAX)),
+        "uint16" => (0, i128::from(u16::MAX)),
+        "uint32" => (0, i128::from(u32::MAX)),
+        "uint" | "uint64" => (0, i128::from(u64::MAX)),
+        "int8" => (i128::from(i8::MIN), i128::from(i8::MAX)),
+        "int16" => (i128::from(i16::MIN), i128::from(i16::MAX)),
+        "int32" => (i128::from(i32::MIN), i128::from(i32::MAX)),
+        _ => return None,
+    };
+    // A count that must not be 0 says so in the schema only.
+    let least =
+        if part.get("minimum").and_then(Value::as_u64) == Some(1) { 1.max(least) } else { least };
+    Some(least..=most)
 }
 
 fn is_object(part: &Map<String, Value>) -> bool {
@@ -285,7 +352,7 @@ fn described(value: &Value) -> &'static str {
     match value {
         Value::Null => "nothing",
         Value::Bool(_) => "true or false",
-        Value::Number(number) if number.is_f64() => "a number",
+        Value::Number(number) if number.is_f64() => "a number with a point",
         Value::Number(_) => "an integer",
         Value::String(_) => "a string",
         Value::Array(_) => "a list",

@@ -54,6 +54,14 @@ pub struct Conflict {
     pub second: Box<Origin>,
 }
 
+impl Conflict {
+    /// What the owner of the later row is told, and what to do.
+    pub(crate) fn of_rows(&self) -> String {
+        let Self { name, first, .. } = self;
+        format!("`{name}` is already there from {first}; disable one of the two rows")
+    }
+}
+
 impl Scope {
     /// A new scope without a parent.
     pub fn root() -> Self {

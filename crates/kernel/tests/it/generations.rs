@@ -105,8 +105,8 @@ async fn a_second_row_cannot_take_a_name() {
     let errors = build(&[("a", "tool-read", ""), ("b", "tool-read", "")]).await.unwrap_err();
     assert_eq!(
         errors,
-        ["b.toml:5: row `b`: Tool `read` is already there from row `a` (b.toml:1); \
-          row `b` (b.toml:5) cannot add it again"]
+        ["b.toml:5: row `b`: `read` is already there from row `a` (b.toml:1); \
+          disable one of the two rows"]
     );
 }
 

@@ -53,10 +53,15 @@ fn a_value_is_read_with_its_line() {
 
 #[test]
 fn what_cannot_be_read_is_told_by_compose() {
-    let big = "must be a whole number of 64 bits with sign";
+    let big = "must be from -9223372036854775808 to 9223372036854775807, which is what fits into 64 \
+               bits";
     let cases = [
         ("bundles = [\n", "bundles", "p.toml:1: not valid TOML: unclosed array, expected `]`"),
-        ("\nbundles = []\nbundles = []\n", "bundles", "p.toml:3: not valid TOML: duplicate key"),
+        (
+            "\nbundles = []\nbundles = []\n",
+            "bundles",
+            "p.toml:3: not valid TOML: the key `bundles` is there twice; keep one",
+        ),
         (
             "\ndescription = 99999999999999999999\n",
             "description",
@@ -74,7 +79,7 @@ fn what_cannot_be_read_is_told_by_compose() {
     }
     let long = format!("bundles = []\n#{}", "x".repeat(MAX_LAYER_BYTES));
     assert_eq!(headed(&long).head_value("bundles"), None);
-    assert_eq!(problems(&long), ["p.toml: the text is longer than 1048576 bytes; split the layer"]);
+    assert_eq!(problems(&long), ["p.toml: longer than 1048576 bytes; take out what is not needed"]);
 }
 
 #[test]

@@ -215,8 +215,8 @@ const BAD: [Bad; 13] = [
     ),
     (
         &["store", "post", "tool name=post", "post:b", "tool:a name=b", "tool:own"],
-        &["base.toml:11: row `tool`: Value `post` is already there from row `post` \
-             (base.toml:6); row `tool` (base.toml:11) cannot add it again"],
+        &["base.toml:11: row `tool`: `post` is already there from row `post` \
+             (base.toml:6); disable one of the two rows"],
         &["tool", "a", "own"],
     ),
     // These could be mounted beside what runs, but could not start.
@@ -293,8 +293,8 @@ async fn the_same_is_refused_before_a_start() {
 
 #[tokio::test]
 async fn an_entry_of_a_row_that_reloads_may_hide_only_what_waits_for_a_change() {
-    let refused = "base.toml:6: row `b`: Value `post` is already there from row `post` \
-                   (base.toml:1); row `b` (base.toml:6) cannot add it again";
+    let refused = "base.toml:6: row `b`: `post` is already there from row `post` \
+                   (base.toml:1); disable one of the two rows";
     let rows = ["post", "tool:b name=post", "tool:a name=x"];
     let start = composed(&rows, "").unwrap().build(&catalog(), 1, Root::default()).await;
     assert_eq!(messages(start), [refused]);

@@ -44,7 +44,7 @@ impl Plugin for ChatPlugin {
         provider.withhold_secrets(&env);
         let id = provider.id().to_owned();
         let taken = |conflict: MountError| {
-            MountError::new(format!("{conflict}; give one of the rows another `id`")).at("id")
+            MountError::new(format!("{conflict}, or give one of them another `id`")).at("id")
         };
         for name in std::iter::once(&id).chain(provider.aliases()) {
             let target = Arc::new(ProviderName { provider: id.clone() });

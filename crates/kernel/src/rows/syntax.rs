@@ -1,0 +1,160 @@
+//! What is said of a text that is not TOML.
+//!
+//! The parser knows where, but speaks to those who know the grammar. Its words stay where they are
+//! good enough. What is quoted from the text is never a value: it may be a secret.
+
+use toml::de::Error;
+
+/// A place in the text, and what is wrong there.
+pub(super) struct Fault {
+    /// In bytes.
+    pub(super) at: usize,
+    pub(super) problem: String,
+}
+
+/// One fault for each line that has any: the others would mostly be consequences.
+pub(super) fn faults(text: &str, errors: &[Error]) -> Vec<Fault> {
+    if let Some(at) = text.find('\0') {
+        let problem = "there are zero bytes in the file: it is damaged, or saved as UTF-16; save \
+                       it as UTF-8"
+            .to_owned();
+        return vec![Fault { at, problem }];
+    }
+    let mut faults: Vec<(usize, Fault)> = Vec::new();
+    for error in errors {
+        let fault = fault(text, error);
+        let line = text[..fault.at].matches('\n').count();
+        if !faults.iter().any(|(known, other)| *known == line || other.problem == MERGE) {
+            faults.push((line, fault));
+        }
+    }
+    faults.into_iter().map(|(_, fault)| fault).collect()
+}
+
+const MERGE: &str = "this is left from a merge; keep one of the two sides";
+
+fn fault(text: &str, error: &Error) -> Fault {
+    let span = error.span().unwrap_or(0..0);
+    let found = text.get(span.clone()).unwrap_or_default();
+    let at = if error.message().starts_with("invalid multi-line") && found.is_empty() {
+        let quotes = if error.message().contains("literal") { "'''" } else { "\"\"\"" };
+        // It is told where the text ends. What is open began with the last quotes.
+        text.rfind(quotes).unwrap_or(span.start)
+    } else {
+        span.start.min(text.len())
+    };
+    let before = text.get(..at).unwrap_or_default();
+    let start = before.rfind('\n').map_or(0, |end| end + 1);
+    let line = text.get(start..).unwrap_or_default().lines().next().unwrap_or_default();
+    let place = Around { line: line.trim(), found, next: text.get(at..).unwrap_or_default() };
+    let problem = place.problem(error.message().trim_end());
+    Fault { at, problem }
+}
+
+struct Around<'t> {
+    line: &'t str,
+    found: &'t str,
+    /// The text from there on.
+    next: &'t str,
+}
+
+impl Around<'_> {
+    fn problem(&self, words: &str) -> String {
+        let Self { line, found, .. } = self;
+        if ["<<<<<<<", "=======", ">>>>>>>"].iter().any(|mark| line.starts_with(mark)) {
+            return MERGE.to_owned();
+        }
+        let kind = words.split_once(", expected").map_or(words, |(kind, _)| kind);
+        let said = match kind {
+            "string values must be quoted" | "invalid boolean" | "invalid float" => self.value(),
+            "invalid basic string" | "invalid multi-line basic string" if !found.is_empty() => {
+                return control_character(found);
+            }
+            "invalid basic string" => "the string is not closed; end it with `\"`",
+            "invalid literal string" if !line.contains('\'') => {
+                "this cannot be read; text stands in quotes, numbers have no commas and no units"
+            }
+            "invalid literal string" => "the string is not closed; end it with `'`",
+            "invalid multi-line basic string" => {
+                "the text that begins here is not closed; end it with `\"\"\"`"
+            }
+            "invalid multi-line literal string" => {
+                "the text that begins here is not closed; end it with `'''`"
+            }
+            "missing escaped value" => return self.escape(),
+            "invalid value" if words.contains("unicode") => {
+                "the escape `\\u` or `\\U` stands for no character"
+            }
+            "duplicate key" if ["row", "insert"].contains(found) => {
+                return format!(
+                    "`{found}` is there in two forms; write `[[{found}]]` for each, and its other \
+                     tables below it"
+                );
+            }
+            "duplicate key" => return format!("the key `{found}` is there twice; keep one"),
+            "key with no value" if is_key_with_colon(line) => {
+                "write `key = value` instead of `key: value`"
+            }
+            "key with no value" => "a key without a value; write `key = value`",
+            "unquoted keys cannot be empty" if line.starts_with('[') => {
+                "a name is missing in the brackets; write `[[row]]` or `[[insert]]`"
+            }
+            "unquoted keys cannot be empty" => "a key is missing; write `key = value`",
+            "unexpected key or value" => "what follows the value belongs on a line of its own",
+            "invalid key-value pair" if line.starts_with('{') => {
+                "this looks like JSON; write TOML, `[[row]]` and below it `key = value`"
+            }
+            "unexpected leading zero" => "a number must not begin with 0",
+            "invalid unquoted key" => {
+                "a key of other characters than letters, digits, `-` and `_` must stand in quotes"
+            }
+            "carriage return must be followed by newline" => {
+                "a carriage return alone ends no line; save the file with usual line ends"
+            }
+            "invalid comment character" => "a control character in a comment; take it out",
+            "missing comma between array elements" => {
+                "the list is not closed, or a comma is missing in it"
+            }
+            _ if kind.starts_with("cannot extend value of type inline table") => {
+                "what is written between braces cannot be added to; write all of it in one place"
+            }
+            _ => words,
+        };
+        said.to_owned()
+    }
+
+    fn value(&self) -> &'static str {
+        let word = self.found.to_ascii_lowercase();
+        let begins = |marks: &[char]| word.starts_with(marks);
+        match &*word {
+            "" => "a value is missing after the `=`",
+            "true" | "false" | "yes" | "no" | "on" | "off" => "write `true` or `false`",
+            "null" | "nil" | "none" => "TOML has no such value; leave the key out",
+            _ if begins(&['“', '”', '„', '‘', '’', '«', '»']) => {
+                "these quotation marks do not count; write `\"`"
+            }
+            _ if word.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c)) => {
+                "this is no number; numbers have no commas and no units, text stands in quotes"
+            }
+            _ => "text must stand in quotes, as in `key = \"text\"`",
+        }
+    }
+
+    fn escape(&self) -> String {
+        let character = self.next.chars().next().filter(|c| !c.is_control()).unwrap_or(' ');
+        format!("`\\{character}` is no escape; write `\\\\` for `\\`, or put the text between `'`")
+    }
+}
+
+fn control_character(found: &str) -> String {
+    let code = found.chars().next().map_or(0, u32::from);
+    format!("a control character in a string; take it out, or write it as `\\u{code:04X}`")
+}
+
+/// As in `id: "bash"`.
+fn is_key_with_colon(line: &str) -> bool {
+    let key = line.trim_start_matches("- ");
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    let rest = key.trim_start_matches(plain);
+    rest.len() < key.len() && rest.trim_start().starts_with(':')
+}
