@@ -120,13 +120,7 @@ pub(crate) struct Driver {
     pub(crate) core: Core,
     pub(crate) core_limits: Limits,
     pub(crate) log: Log,
-    pub(crate) mailbox: mpsc::Receiver<Command>,
-    /// Weak, so that the mailbox closes with its last outside owner.
-    pub(crate) mailbox_in: mpsc::WeakSender<Command>,
-    pub(crate) done: mpsc::Receiver<Done>,
-    pub(crate) done_in: mpsc::Sender<Done>,
-    pub(crate) inputs: mpsc::Receiver<Input>,
-    pub(crate) inputs_in: mpsc::Sender<Input>,
+    pub(crate) ways: Ways,
     pub(crate) status: watch::Sender<Status>,
     pub(crate) work: JoinSet<()>,
     pub(crate) running: HashMap<Op, AbortHandle>,
@@ -139,6 +133,17 @@ pub(crate) struct Driver {
     pub(crate) observations: Observations,
     pub(crate) next_ticket: u64,
     pub(crate) closing: bool,
+}
+
+/// On which ways the driver is told of things, each bounded.
+pub(crate) struct Ways {
+    pub(crate) mailbox: mpsc::Receiver<Command>,
+    /// Weak, so that the mailbox closes with its last outside owner.
+    pub(crate) mailbox_in: mpsc::WeakSender<Command>,
+    pub(crate) done: mpsc::Receiver<Done>,
+    pub(crate) done_in: mpsc::Sender<Done>,
+    pub(crate) inputs: mpsc::Receiver<Input>,
+    pub(crate) inputs_in: mpsc::Sender<Input>,
 }
 
 /// Answers that front ends and work in flight are waiting for.
@@ -174,10 +179,10 @@ impl Driver {
             }
             tokio::select! {
                 // Fair on purpose: a fast stream must not keep a cancel waiting.
-                Some(input) = self.inputs.recv() => self.feed(input).await,
-                Some(done) = self.done.recv() => self.take(done).await,
+                Some(input) = self.ways.inputs.recv() => self.feed(input).await,
+                Some(done) = self.ways.done.recv() => self.take(done).await,
                 Some(_) = self.work.join_next(), if !self.work.is_empty() => {}
-                command = self.mailbox.recv(), if !self.closing => match command {
+                command = self.ways.mailbox.recv(), if !self.closing => match command {
                     Some(command) => self.obey(command).await,
                     None => self.close().await,
                 },
@@ -250,7 +255,7 @@ impl Driver {
 
     async fn close(&mut self) {
         self.closing = true;
-        self.mailbox.close();
+        self.ways.mailbox.close();
         self.feed(Input::Cancel { cause: CancelCause::Disposed, keep_inbox: true }).await;
     }
 

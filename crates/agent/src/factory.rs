@@ -18,7 +18,7 @@ use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 use crate::approvals::Committer;
-use crate::driver::{Driver, DriverLimits, Environment, TurnState, Waiting};
+use crate::driver::{Driver, DriverLimits, Environment, TurnState, Waiting, Ways};
 use crate::events::{EVENT_TYPES, EventType, PresetSelected, SandboxMode, own_draft};
 use crate::handle::{Agent, Shared, WeakAgent};
 use crate::held::{HeldSessions, Hold, Wanted, Wish};
@@ -91,8 +91,9 @@ pub enum AgentError {
 
 /// The service that makes agents and owns them until their end.
 pub trait AgentFactory: Send + Sync {
-    /// Opens the session, repairs it, starts the driver, publishes. When the future is dropped, what
-    /// was begun is undone behind it.
+    /// Sets up the scope, opens the session, repairs it, starts the driver, publishes. When the
+    /// future is dropped, what was begun is undone behind it, and whoever wants the same session
+    /// waits for that.
     ///
     /// # Errors
     /// Any of [`AgentError`]; then the session is closed again.
@@ -363,6 +364,7 @@ impl Maker {
         (hold, wanted): (Option<Hold>, Wanted),
     ) -> (Agent, Committer) {
         let (mailbox_in, mailbox) = mpsc::channel(MAILBOX);
+        let weak = mailbox_in.downgrade();
         let (done_in, done) = mpsc::channel(ANSWERS);
         let (inputs_in, inputs) = mpsc::channel(ANSWERS);
         let (status_in, status) = watch::channel(Status::Idle);
@@ -375,12 +377,7 @@ impl Maker {
             core: Core::new(opened.fold, limits),
             core_limits: limits,
             log: opened.log.clone(),
-            mailbox,
-            mailbox_in: mailbox_in.downgrade(),
-            done,
-            done_in,
-            inputs,
-            inputs_in,
+            ways: Ways { mailbox, mailbox_in: weak.clone(), done, done_in, inputs, inputs_in },
             status: status_in,
             work: JoinSet::new(),
             running: Default::default(),
@@ -398,7 +395,7 @@ impl Maker {
             driver.run(opened_input).await;
             drop(hold);
         });
-        let committer = Committer { mailbox: mailbox_in.downgrade() };
+        let committer = Committer { mailbox: weak };
         let agent = Agent::new(Shared {
             session,
             scope,

@@ -184,7 +184,7 @@ impl Driver {
             cwd: self.env.cwd.clone(),
             call,
             alone,
-            committer: Committer { mailbox: self.mailbox_in.clone() },
+            committer: Committer { mailbox: self.ways.mailbox_in.clone() },
         };
         let on_panic = move |failure: Failure| {
             let outcome = pipeline::failed(&ToolFailure::new("INTERNAL", failure.message));

@@ -22,7 +22,7 @@ impl Driver {
         on_panic: impl FnOnce(Failure) -> Input + Send + 'static,
         work: impl Future<Output = Done> + Send + 'static,
     ) {
-        let done = self.done_in.clone();
+        let done = self.ways.done_in.clone();
         let handle = self.work.spawn(async move {
             let result = contain(work).await;
             let result = result.unwrap_or_else(|words| Done::Input(on_panic(panicked(&words))));
@@ -81,7 +81,7 @@ impl Driver {
             clock: self.env.clock.clone(),
             max_bytes: self.env.limits.max_answer_bytes,
         };
-        let handle = self.work.spawn(attempt::run(op, attempt, self.inputs_in.clone()));
+        let handle = self.work.spawn(attempt::run(op, attempt, self.ways.inputs_in.clone()));
         self.running.insert(op, handle);
     }
 

@@ -321,6 +321,13 @@ pub(crate) async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
+/// Lets others run so often.
+pub(crate) async fn yields(times: usize) {
+    for _ in 0..times {
+        tokio::task::yield_now().await;
+    }
+}
+
 /// Polls so many times, each time when there is something new, and then drops the future.
 pub(crate) async fn polled<T>(future: impl Future<Output = T>, polls: usize) -> Option<T> {
     let mut future = pin!(future);

@@ -8,5 +8,6 @@ mod closing;
 mod ends;
 mod house;
 mod making;
+mod moving;
 mod permissions;
 mod rig;

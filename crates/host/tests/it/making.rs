@@ -9,7 +9,7 @@ use reins_schema::SessionId;
 use reins_store::StoreError;
 use reins_testkit::script;
 
-use crate::house::{House, Point, polled};
+use crate::house::{House, Point, polled, yields};
 
 /// More polls than an open takes.
 const MANY: usize = 500;
@@ -214,15 +214,11 @@ async fn making_races_with_closing_all_and_nothing_is_left() {
             let (order, watched) = house.watched(SessionOrder::New).await;
             let factory = Arc::clone(&factory);
             makers.spawn(async move {
-                for _ in 0..(at * round) % 7 {
-                    tokio::task::yield_now().await;
-                }
+                yields((at * round) % 7).await;
                 (factory.make(order).await, watched)
             });
         }
-        for _ in 0..round {
-            tokio::task::yield_now().await;
-        }
+        yields(round).await;
         factory.close_all().await;
         // Drivers are over when it returns; what is still made is refused.
         while let Some(made) = makers.join_next().await {

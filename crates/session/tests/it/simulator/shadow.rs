@@ -59,29 +59,8 @@ impl Shadow {
         cause: &Cause,
     ) -> Result<(), String> {
         match payload {
-            Payload::TurnStart(_) => {
-                if self.parked
-                    && !self.woken
-                    && !matches!(cause, Cause::Replay | Cause::Send { wake: true, .. })
-                {
-                    return Err("a turn without a step is followed by itself".to_owned());
-                }
-                self.turn_open = true;
-                self.stepped = false;
-                self.woken = false;
-                self.parked = false;
-                self.cancel = None;
-                self.limit_stop = false;
-                self.latched.clear();
-            }
-            Payload::TurnEnd(p) => {
-                self.turn_open = false;
-                self.parked = matches!(p.reason, TurnEndReason::Limit { .. }) && !self.stepped;
-                self.last_end = Some(p.reason.clone());
-                if !matches!(cause, Cause::Replay | Cause::Opened) {
-                    self.check_end(&p.reason)?;
-                }
-            }
+            Payload::TurnStart(_) => self.begins(cause)?,
+            Payload::TurnEnd(p) => self.ends(&p.reason, cause)?,
             Payload::StepStart(_) => self.stepped = true,
             Payload::UserMessage(p) => {
                 for id in &p.inbox {
@@ -137,6 +116,31 @@ impl Shadow {
             _ => {}
         }
         Ok(())
+    }
+
+    fn begins(&mut self, cause: &Cause) -> Result<(), String> {
+        let wanted = self.woken || matches!(cause, Cause::Replay | Cause::Send { wake: true, .. });
+        if self.parked && !wanted {
+            return Err("a turn without a step is followed by itself".to_owned());
+        }
+        self.turn_open = true;
+        self.stepped = false;
+        self.woken = false;
+        self.parked = false;
+        self.cancel = None;
+        self.limit_stop = false;
+        self.latched.clear();
+        Ok(())
+    }
+
+    fn ends(&mut self, reason: &TurnEndReason, cause: &Cause) -> Result<(), String> {
+        self.turn_open = false;
+        self.parked = matches!(reason, TurnEndReason::Limit { .. }) && !self.stepped;
+        self.last_end = Some(reason.clone());
+        if matches!(cause, Cause::Replay | Cause::Opened) {
+            return Ok(());
+        }
+        self.check_end(reason)
     }
 
     /// The first cause wins; a limit that was not extended ends the turn as a limit.
