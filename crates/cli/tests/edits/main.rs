@@ -184,7 +184,8 @@ fn seed() -> u64 {
     u64::from(now.subsec_nanos()) << 32 | now.as_secs()
 }
 
-async fn a_thousand_edits(seed: u64) {
+/// Says what happened.
+async fn a_thousand_edits(seed: u64) -> String {
     let seen = Seen::default();
     let server = server(&seen);
     let house = House::new(&server, Plan::default()).await;
@@ -234,15 +235,16 @@ async fn a_thousand_edits(seed: u64) {
     let growth = resident().saturating_sub(half);
     assert!(growth < GROWTH, "{growth} bytes more than half way");
     let broken = watcher.news.iter().filter(|news| matches!(news, Reload::Broken(_))).count();
-    println!(
-        "{} turns, {built} generations, {} of them served, broken {broken} times, {} bytes more",
+    let report = format!(
+        "{} turns, {built} generations, {} of them served, broken {broken} times, {growth} bytes \
+         more",
         watcher.turns,
         watcher.served.len(),
-        growth
     );
-    assert!(built > 30 && watcher.served.len() > 30 && broken > 10);
+    assert!(built > 30 && watcher.served.len() > 30 && broken > 10, "{report}");
     watcher.house.end(server).await;
     assert_eq!(traces().1, 0);
+    report
 }
 
 #[test]
@@ -255,5 +257,5 @@ fn a_thousand_edits_while_an_agent_works_show_no_mixture_and_leave_nothing() {
         .thread_keep_alive(Duration::from_millis(100))
         .build()
         .unwrap();
-    runtime.block_on(a_thousand_edits(seed));
+    println!("{}", runtime.block_on(a_thousand_edits(seed)));
 }

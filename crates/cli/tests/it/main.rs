@@ -12,6 +12,7 @@ mod demo;
 mod explain;
 mod faults;
 mod reference;
+mod reload;
 mod rows;
 mod steps;
 mod terminal;
