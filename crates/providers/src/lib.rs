@@ -8,8 +8,8 @@ mod sse;
 mod vendor;
 
 pub use chat::{
-    ChatDecoder, ChatProvider, ChatRenderer, DIALECT, EnvLookup, Fault,
-    ProviderServices, RENDERER_VERSION, Rules, check_body,
+    ChatDecoder, ChatProvider, ChatRenderer, DIALECT, EnvLookup, Fault, ProviderServices,
+    RENDERER_VERSION, Rules, check_body,
 };
 use reins_kernel::PluginDef;
 

@@ -46,8 +46,8 @@ impl fmt::Display for Violation {
     }
 }
 
-/// A running strict server. It records every request, unless told to forget them; a chat request that breaks a rule gets
-/// HTTP 400 and is remembered, and uses up no answer of the script.
+/// A running strict server. It records every request, unless told to forget them; a chat request
+/// that breaks a rule gets HTTP 400 and is remembered, and uses up no answer of the script.
 pub struct StrictServer {
     server: ScriptServer,
     recorder: Recorder,

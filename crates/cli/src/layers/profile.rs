@@ -12,8 +12,8 @@ const BUNDLES: [(&str, &str); 2] = [
     ("sdk", include_str!("../../bundles/sdk.toml")),
 ];
 
-/// Profiles that are part of the binary: name and bundles. A file of the same name in the home takes
-/// the place of one.
+/// Profiles that are part of the binary: name and bundles. A file of the same name in the home
+/// takes the place of one.
 const PROFILES: [(&str, &[&str]); 2] = [("default", &["base"]), ("sdk", &["base", "sdk"])];
 
 /// The key of a profile's file that lists its bundles.

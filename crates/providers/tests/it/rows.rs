@@ -2,11 +2,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use reins_agent::Provider;
+use reins_agent::ProviderName;
 use reins_kernel::{
     Catalog, Generation, Layer, Mount, MountError, Plugin, PluginDef, References, ServiceKey,
     compose,
 };
-use reins_agent::ProviderName;
 use reins_providers::PLUGINS;
 use reins_world::{Clock, Env, Http};
 use schemars::JsonSchema;
