@@ -1,6 +1,7 @@
 //! What a person sees: runs whose streams are terminals.
 
 mod lines;
+mod news;
 
 use reins_testkit::{Acts, Bin, Finished, StrictServer, needs, script};
 use serde_json::json;
