@@ -11,6 +11,7 @@ mod damage;
 mod demo;
 mod explain;
 mod faults;
+mod presets;
 mod reference;
 mod reload;
 mod rows;
