@@ -56,11 +56,18 @@ fn about(page: &mut Page, explain: &Explain, facts: &RowFacts) {
         None => page.line(format_args!("on, in scope {}", facts.scope)),
     }
     page.line(taken(facts, explain.reloads()));
-    page.line(format_args!("needs: {}", names(&plugin.needs)));
+    let from_rows = |services: &[&str]| {
+        names(services.iter().map(|service| match explain.provider(facts, service) {
+            Some(from) => format!("{service} (row `{}`)", from.row.id),
+            None => (*service).to_owned(),
+        }))
+    };
+    page.line(format_args!("needs: {}", from_rows(&plugin.needs)));
     if !plugin.wants.is_empty() {
-        page.line(format_args!("uses when they are there: {}", names(&plugin.wants)));
+        let wants = from_rows(&plugin.wants);
+        page.line(format_args!("uses when they are there: {wants}"));
     }
-    page.line(format_args!("provides: {}", names(&plugin.provides)));
+    page.line(format_args!("provides: {}", names(plugin.provides.iter().copied())));
     page.gap();
     page.line("contributes:");
     page.items(facts.contributed.iter().map(contribution));
@@ -91,7 +98,8 @@ fn about_field(page: &mut Page, each: &FieldFacts) {
     page.item(format_args!("    {}. {}", parts.join(", "), flat(&doc.doc)).to_string().trim_end());
 }
 
-fn names(names: &[&str]) -> String {
+fn names<N: Into<String>>(names: impl Iterator<Item = N>) -> String {
+    let names: Vec<String> = names.map(Into::into).collect();
     if names.is_empty() { "nothing".to_owned() } else { names.join(", ") }
 }
 

@@ -12,6 +12,9 @@ mod texts;
 const SHIPPED: [(&str, &str); 4] =
     [("default", "standard"), ("default", "minimal"), ("sdk", "standard"), ("sdk", "minimal")];
 
+/// What a tool call passes.
+const CALL: [&str; 4] = ["tool-pre-execute", "approval", "tool-execute", "tool-post-execute"];
+
 fn watching() -> Bin {
     Bin::new(env!("CARGO_BIN_EXE_reins-test-watch")).unwrap()
 }
@@ -105,6 +108,19 @@ impl Rig {
     }
 }
 
+/// The chains that `explain tool` says a call passes, with their layers.
+fn passed(text: &str) -> Vec<(&str, Vec<Layer>)> {
+    let mut chains: Vec<(&str, Vec<Layer>)> = Vec::new();
+    for line in text.lines().take_while(|line| *line != "limits that hold:") {
+        if let Some(name) = line.strip_prefix("chain `") {
+            chains.push((name.split('`').next().unwrap(), Vec::new()));
+        } else if let (true, Some((_, layers))) = (line.contains(", order "), chains.last_mut()) {
+            layers.push(told(line));
+        }
+    }
+    chains
+}
+
 /// Reads `  row `retry` (bundle base:46), order 0, scope global`.
 fn told(line: &str) -> Layer {
     let rest = line.strip_prefix("  row `").unwrap_or_else(|| panic!("no layer: {line}"));
@@ -178,6 +194,21 @@ async fn chains_run_as_they_are_explained_in_every_shipped_profile_and_preset() 
         let layers = rig.layers("request-error").await;
         let rows: Vec<&str> = layers.iter().map(|layer| layer.row.as_str()).collect();
         assert_eq!(rows, ["outer", "retry", "inner"]);
+
+        // Each call passed the chains that its tool is said to pass, and no other did.
+        let (ran, calls) = (rig.ran(), calls(preset));
+        for (tool, _) in &calls {
+            let text = rig.explain(&["tool", tool]).await;
+            let passed = passed(&text);
+            let names: Vec<&str> = passed.iter().map(|(chain, _)| *chain).collect();
+            assert_eq!(names, CALL);
+            for (chain, layers) in passed {
+                assert_eq!(layers, rig.layers(chain).await, "`{chain}` around `{tool}`");
+                // Only about `bash` somebody is asked.
+                let runs = if chain == "approval" { 1 } else { calls.len() };
+                assert_eq!(ran[chain].len(), runs * layers.len(), "{chain}");
+            }
+        }
     }
 }
 
@@ -318,16 +349,29 @@ async fn rows_of_a_preset_wrap_inside_those_around_and_a_nearer_tool_takes_the_p
     tool_is_explained(&rig, &bodies[0]["tools"][0]["function"]).await;
     let answer = bodies[1]["messages"].as_array().unwrap().last().unwrap()["content"].clone();
     assert_eq!(answer, "from the shade", "it is the one that runs");
-    assert_eq!(
-        called_chains(&text),
-        ["tool-pre-execute", "approval", "tool-execute", "tool-post-execute"]
-    );
 }
 
-/// The chains that `explain tool` says a call passes.
-fn called_chains(text: &str) -> Vec<&str> {
-    let chains = text.lines().filter_map(|line| line.strip_prefix("chain `")?.split('`').next());
-    chains.collect()
+#[tokio::test]
+async fn a_guard_that_refuses_is_explained() {
+    let call = json!({"command": "echo hi", "description": "Say hi"});
+    let server = StrictServer::start(script().call("bash", call).then().text("Done.")).unwrap();
+    let patch = "[[insert]]\nid = \"strict\"\nplugin = \"test-wrap\"\n\
+                 config = { order = \"0\", refuse = \"bash\" }\n";
+    let bin = watching().model_at(&server.base_url());
+    let rig = Rig::new(bin, "default", "standard", patch);
+    assert_eq!(rig.call(&["run", "go on"]).await.code, Some(0));
+    let bodies = server.json_bodies();
+    let answer = bodies[1]["messages"].as_array().unwrap().last().unwrap()["content"].clone();
+    assert_eq!(answer, "Error: refused by a test");
+    let idle = rig.chains_ran_as_explained().await;
+    assert!(idle.contains("tool-execute"), "nothing of the call ran: {idle:?}");
+
+    let guards =
+        "guards, any \"no\" wins:\n  `no-bash`: row `strict` (patch p.toml:6), scope global\n";
+    for explained in [["tool", "bash"], ["chain", "tool-pre-execute"]] {
+        let text = rig.explain(&explained).await;
+        assert!(text.contains(guards), "{text}");
+    }
 }
 
 #[tokio::test]

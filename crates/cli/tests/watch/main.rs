@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use reins_agent::{
-    AnyTool, Approval, ApprovalRequest, Execute, LimitQuestion, Permission, PostExecute,
+    AnyTool, Approval, ApprovalRequest, Execute, Guard, LimitQuestion, Permission, PostExecute,
     PreExecute, PreStep, RequestConfig, RequestError, ToolContext, ToolEffect, ToolFailure,
     ToolReply, ToolSuccess, TurnStopping,
 };
@@ -69,6 +69,7 @@ impl Chain for Inspect {
 /// Wraps every chain with a layer of the row's `order` that lets everything pass, except: `ask` is
 /// a tool about whose calls somebody is asked, `answer` allows what is asked, `extend` goes on
 /// beyond limits, `inspect` runs the chain of this binary. `only` = nothing but this one chain.
+/// `refuse` is a tool whose calls a guard refuses.
 struct Wrap;
 
 impl Plugin for Wrap {
@@ -80,6 +81,9 @@ impl Plugin for Wrap {
 
     fn mount(config: Texts, mount: &mut Mount<'_>) -> Result<(), MountError> {
         let order: i32 = text(&config, "order").parse()?;
+        if let Some(tool) = config.get("refuse") {
+            mount.add::<dyn Guard>(&format!("no-{tool}"), Arc::new(Refuse(tool.clone())))?;
+        }
         match config.get("only").map(String::as_str) {
             Some(Inspect::NAME) => pass::<Inspect>(mount, order),
             Some(PreExecute::NAME) => pass::<PreExecute>(mount, order),
@@ -130,6 +134,14 @@ fn wrap_all(config: &Texts, mount: &mut Mount<'_>, order: i32) {
             next.run(call).await
         })
     });
+}
+
+struct Refuse(String);
+
+impl Guard for Refuse {
+    fn refuses(&self, call: &PreExecute) -> Option<String> {
+        (call.tool == self.0).then(|| "refused by a test".to_owned())
+    }
 }
 
 fn pass<C: Chain>(mount: &mut Mount<'_>, order: i32) {

@@ -60,6 +60,18 @@ impl Explain {
         self.rows().into_iter().filter(|facts| facts.row.id == id).collect()
     }
 
+    /// The row from which another one has a service that it needs or wants, called as it calls it;
+    /// `None` when it is not there, or given by the process itself.
+    pub fn provider(&self, of: &RowFacts, service: &str) -> Option<RowFacts> {
+        let plugins = self.catalog.providers(&of.row.plugin, service);
+        // Those of the preset are nearer and come last; rows of the process do not see them.
+        let mut rows = self.rows().into_iter().rev();
+        rows.find(|facts| {
+            let seen = facts.preset.is_none() || of.preset.is_some();
+            seen && !facts.row.disabled && plugins.contains(&facts.plugin.name)
+        })
+    }
+
     /// The row that a contribution came from; `None` when running code made it.
     pub fn row_of(&self, origin: &Origin) -> Option<RowFacts> {
         self.rows().into_iter().find(|facts| facts.row.origin == *origin)

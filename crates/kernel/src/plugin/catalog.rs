@@ -64,6 +64,16 @@ impl Catalog {
         self.plugins.get(plugin).map(|def| (def.schema)())
     }
 
+    /// The plugins that provide the service which `plugin` lists in `needs` or `wants` under this
+    /// name; they may call it otherwise.
+    pub fn providers(&self, plugin: &str, service: &str) -> Vec<&'static str> {
+        let Some(def) = self.plugins.get(plugin) else { return Vec::new() };
+        let mut asked = (def.needs)().into_iter().chain((def.wants)());
+        let Some(key) = asked.find(|key| key.name() == service) else { return Vec::new() };
+        let provides = |def: &&PluginDef| (def.provides)().contains(&key);
+        self.plugins.values().filter(provides).map(|def| def.name).collect()
+    }
+
     pub(crate) fn get(&self, name: &str) -> Option<&PluginDef> {
         self.plugins.get(name)
     }

@@ -197,13 +197,16 @@ async fn a_row_says_who_changed_it_and_what_it_contributes() {
     let text = explained(&bin, &["row", "bash", "--patch", "p.toml"]).await;
     for part in [
         "changed by patch p.toml:1\non, in scope global\n",
-        "live: a change is taken at the next turn\nneeds: process\n",
+        "live: a change is taken at the next turn\nneeds: process (row `process`)\n",
         "\ncontributes:\n  tool `bash`\n",
         "  grace_ms = 200 (patch p.toml:3)\n",
         "  timeout_ms = 120000 (default)\n",
     ] {
         assert!(text.contains(part), "no {part} in {text}");
     }
+    let text = explained(&bin, &["row", "deepseek"]).await;
+    let needs = "\nneeds: Http (row `http`), Clock (row `clock`), Env\n";
+    assert!(text.contains(needs), "the process itself gives the environment: {text}");
     let text = explained(&bin, &["row", "agent-loop"]).await;
     for part in ["on, in scope process\nrestart: ", "  service `AgentFactory`\n", "  event type `"]
     {
