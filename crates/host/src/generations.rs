@@ -58,8 +58,9 @@ pub enum Reload {
 const NEWS: usize = 32;
 /// How often files are read at the start when they change while they are read.
 const READS: usize = 3;
-/// More than a start takes.
-const START: Duration = Duration::from_secs(1);
+/// Two changes within this time may look the same: some file systems count in seconds. Longer than a
+/// start takes, too.
+const GRAIN: Duration = Duration::from_secs(2);
 
 /// The newest good generation, and those that agents still live in.
 pub(crate) struct Generations {
@@ -268,9 +269,8 @@ impl Generations {
         let scope = &generation.scope;
         let watch = scope.service::<ReloadPolicy>().map(|policy| *policy);
         let watch = watch.zip(scope.service::<dyn Clock>());
-        let fresh = watch.as_ref().is_some_and(|(policy, clock)| {
-            stamps.is_unsettled(clock.now_ms(), policy.settle.saturating_add(START))
-        });
+        let fresh =
+            watch.as_ref().is_some_and(|(_, clock)| stamps.is_unsettled(clock.now_ms(), GRAIN));
         let state = State {
             current: Arc::new(Live { generation, presets: Mutex::default() }),
             retired: Vec::new(),
@@ -360,9 +360,8 @@ impl Generations {
         let stamp = self.blueprint.source.preset_stamp(name);
         let composition = self.blueprint.preset(name)?;
         let scope = self.put_preset(&mut state, &live, name, composition).await?;
-        state.unsure |= self.watch.as_ref().is_some_and(|(policy, clock)| {
-            stamp.is_unsettled(clock.now_ms(), policy.settle.saturating_add(START))
-        });
+        state.unsure |=
+            self.watch.as_ref().is_some_and(|(_, clock)| stamp.is_unsettled(clock.now_ms(), GRAIN));
         state.stamps.presets.insert(name.to_owned(), stamp);
         Ok(live.held(name, scope, &self.users))
     }
@@ -396,15 +395,17 @@ impl Generations {
         let look = || Stamps::take(&*self.blueprint.source, &names);
         let stamps = look();
         let same = !state.unsure && stamps.is_in(&state.stamps);
-        if same || stamps.is_unsettled(clock.now_ms(), policy.settle) {
+        let now_ms = clock.now_ms();
+        if same || stamps.is_unsettled(now_ms, policy.settle) {
             return;
         }
         let read = self.blueprint.read(&names);
         if !stamps.is_in(&look()) {
             return;
         }
+        // Before the file system's clock has moved on, the next change could hide behind this one.
+        state.unsure = stamps.is_unsettled(now_ms, GRAIN);
         state.stamps = stamps;
-        state.unsure = false;
         match read {
             Ok(read) => self.take(&mut state, read).await,
             Err(errors) => self.tell_broken(&mut state, errors),

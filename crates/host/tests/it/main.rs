@@ -10,4 +10,5 @@ mod house;
 mod making;
 mod moving;
 mod permissions;
+mod reload;
 mod rig;

@@ -1,0 +1,189 @@
+//! Sources that change at awkward moments.
+
+use std::sync::{Arc, Mutex};
+
+use reins_host::{Blueprint, Host, LayerSource, Reload, Stamp};
+use reins_kernel::{Catalog, Layer, RowError};
+use reins_world::Env;
+
+use crate::house;
+
+/// What a source shows, and what happens to it each time it is read.
+#[derive(Default)]
+struct State {
+    text: String,
+    /// What it looks like.
+    look: i64,
+    newest_ms: Option<i64>,
+    after_read: Vec<(String, i64)>,
+    reads: usize,
+}
+
+struct Source(Arc<Mutex<State>>);
+
+impl LayerSource for Source {
+    fn layers(&self) -> Result<Vec<Layer>, Vec<RowError>> {
+        let mut state = self.0.lock().unwrap();
+        let rows = house::ROWS.replace("store-gated", "store-jsonl");
+        let text =
+            format!("{rows}[[insert]]\nid = \"reload\"\nplugin = \"reload\"\n{}", state.text);
+        state.reads += 1;
+        if let Some((text, look)) = state.after_read.pop() {
+            (state.text, state.look) = (text, look);
+        }
+        Ok(vec![Layer { name: "rows".to_owned(), file: None, text, head: &[] }])
+    }
+
+    fn preset(&self, _name: &str) -> Result<Layer, Vec<RowError>> {
+        unreachable!("no agent is opened")
+    }
+
+    fn presets(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn stamp(&self) -> Stamp {
+        let state = self.0.lock().unwrap();
+        Stamp { files: vec![Some([state.look; 5])], newest_ms: state.newest_ms }
+    }
+
+    fn preset_stamp(&self, _name: &str) -> Stamp {
+        Stamp::default()
+    }
+}
+
+fn row(id: &str) -> String {
+    format!("[[insert]]\nid = \"{id}\"\nplugin = \"limits\"\n")
+}
+
+fn now_ms() -> i64 {
+    i64::try_from(std::time::UNIX_EPOCH.elapsed().unwrap().as_millis()).unwrap()
+}
+
+struct Rig {
+    host: Host,
+    state: Arc<Mutex<State>>,
+    home: tempfile::TempDir,
+}
+
+impl Rig {
+    async fn new(state: State) -> Self {
+        let (state, home) = (Arc::new(Mutex::new(state)), tempfile::tempdir().unwrap());
+        let blueprint = Blueprint {
+            catalog: Catalog::new(&house::plugins()).unwrap(),
+            source: Arc::new(Source(Arc::clone(&state))),
+            env: Arc::new(Env::default()),
+            home: home.path().to_owned(),
+        };
+        let (host, _) = Host::start(blueprint).await.unwrap();
+        Self { host, state, home }
+    }
+
+    /// Whether there is this row.
+    async fn has(&self, row: &str) -> bool {
+        let (rows, _) = self.host.rows("").await;
+        rows.iter().any(|found| found.id == row)
+    }
+
+    /// How often a look read the source.
+    async fn reads(&self) -> usize {
+        let before = self.state.lock().unwrap().reads;
+        self.host.refresh().await;
+        self.state.lock().unwrap().reads - before
+    }
+
+    async fn end(self) {
+        self.host.stop().await;
+        drop(self.home);
+    }
+}
+
+#[tokio::test]
+async fn what_changes_while_it_is_read_is_not_taken_and_not_told() {
+    let rig = Rig::new(State::default()).await;
+    let mut news = rig.host.reloads();
+    {
+        let mut state = rig.state.lock().unwrap();
+        (state.text, state.look) = (row("half"), 1);
+        state.after_read.push((row("whole"), 2));
+    }
+    assert_eq!(rig.reads().await, 1);
+    assert!(!rig.has("half").await);
+    {
+        let mut state = rig.state.lock().unwrap();
+        (state.text, state.look) = ("broken".to_owned(), 3);
+        state.after_read.push((row("whole"), 4));
+    }
+    assert_eq!(rig.reads().await, 1);
+    assert!(news.try_recv().is_err(), "nothing is told");
+    assert_eq!(rig.reads().await, 1);
+    assert!(rig.has("whole").await);
+    assert!(matches!(news.try_recv(), Ok(Reload::Changed { generation: 2, .. })));
+    assert_eq!(rig.reads().await, 0, "nothing changed since");
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn a_start_reads_again_what_changes_while_it_is_read() {
+    let after_read = vec![(row("last"), 3), (row("second"), 2)];
+    let state = State { text: row("first"), after_read, ..State::default() };
+    let rig = Rig::new(state).await;
+    assert!(rig.has("last").await);
+    assert_eq!(rig.state.lock().unwrap().reads, 3);
+    assert_eq!(rig.reads().await, 0, "the last time nothing changed");
+    rig.end().await;
+
+    let after_read = (0..5).map(|n| (row(&format!("row-{n}")), n)).collect();
+    let rig = Rig::new(State { look: 9, after_read, ..State::default() }).await;
+    rig.state.lock().unwrap().after_read.clear();
+    assert_eq!(rig.reads().await, 1, "a start does not wait until it is left alone");
+    assert!(rig.has("row-2").await);
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn a_change_that_looks_like_the_one_before_is_found() {
+    let newest_ms = Some(now_ms());
+    let rig = Rig::new(State { text: row("one"), newest_ms, ..State::default() }).await;
+    // As on a file system that counts in seconds.
+    {
+        let mut state = rig.state.lock().unwrap();
+        (state.text, state.newest_ms) = (row("two"), Some(now_ms() - 1000));
+    }
+    assert_eq!(rig.reads().await, 1);
+    assert!(rig.has("two").await);
+    rig.state.lock().unwrap().text = row("six");
+    assert_eq!(rig.reads().await, 1);
+    assert!(rig.has("six").await);
+    rig.state.lock().unwrap().newest_ms = Some(now_ms() - 60_000);
+    assert_eq!((rig.reads().await, rig.reads().await), (1, 0), "once more, and then no more");
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn the_state_is_whole_when_a_look_is_let_go_at_any_point() {
+    let rig = Rig::new(State::default()).await;
+    for times in 0..20_i64 {
+        {
+            let mut state = rig.state.lock().unwrap();
+            (state.text, state.look) = (row(&format!("row-{times}")), times + 1);
+        }
+        {
+            let mut refresh = std::pin::pin!(rig.host.refresh());
+            for _ in 0..times {
+                if std::future::poll_fn(|cx| {
+                    std::task::Poll::Ready(refresh.as_mut().poll(cx).is_ready())
+                })
+                .await
+                {
+                    break;
+                }
+                tokio::task::yield_now().await;
+            }
+        }
+        rig.host.refresh().await;
+        assert!(rig.has(&format!("row-{times}")).await, "after {times} polls");
+        assert_eq!(rig.host.generations().await, 1);
+    }
+    rig.end().await;
+}
