@@ -10,5 +10,6 @@ mod house;
 mod making;
 mod moving;
 mod permissions;
+mod presets;
 mod reload;
 mod rig;
