@@ -205,8 +205,10 @@ async fn a_row_says_who_changed_it_and_what_it_contributes() {
         assert!(text.contains(part), "no {part} in {text}");
     }
     let text = explained(&bin, &["row", "deepseek"]).await;
-    let needs = "\nneeds: Http (row `http`), Clock (row `clock`), Env\n";
-    assert!(text.contains(needs), "the process itself gives the environment: {text}");
+    let needs = text.lines().find_map(|line| line.strip_prefix("needs: ")).unwrap();
+    let needs: Vec<&str> = needs.split(", ").collect();
+    assert!(needs[0].ends_with(" (row `http`)") && needs[1].ends_with(" (row `clock`)"), "{text}");
+    assert_eq!(needs[2].to_lowercase(), "env", "the process itself gives the environment");
     let text = explained(&bin, &["row", "agent-loop"]).await;
     for part in ["on, in scope process\nrestart: ", "  service `AgentFactory`\n", "  event type `"]
     {
