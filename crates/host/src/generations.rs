@@ -58,8 +58,8 @@ pub enum Reload {
 const NEWS: usize = 32;
 /// How often files are read at the start when they change while they are read.
 const READS: usize = 3;
-/// Two changes within this time may look the same: some file systems count in seconds. Longer than a
-/// start takes, too.
+/// Two changes within this time may look the same: some file systems count in seconds. Longer than
+/// a start takes, too.
 const GRAIN: Duration = Duration::from_secs(2);
 
 /// The newest good generation, and those that agents still live in.
