@@ -34,7 +34,8 @@ pub(super) fn one(explain: &Explain, profile: &str, typed: &str) -> Result<Strin
                 page.gap();
             }
             about(&mut page, facts, &each);
-            let written_by = each.in_force().map(|written| &written.origin);
+            // The whole `config` comes from there, also what it leaves out.
+            let written_by = each.written.last().map(|written| &written.origin);
             let change = Change { key: settable(&each), value: "VALUE", written_by, profile };
             how(&mut page, explain, facts, change);
         }
@@ -125,7 +126,7 @@ fn about_switch(page: &mut Page, explain: &Explain, facts: &RowFacts, profile: &
     page.line("default: false");
     page.gap();
     let value = if facts.row.disabled { "false" } else { "true" };
-    let written_by = facts.row.disabled_by.as_ref();
+    let written_by = facts.row.disabled_by.as_ref().or(Some(&facts.row.origin));
     how(page, explain, facts, Change { key: "disabled".to_owned(), value, written_by, profile });
 }
 

@@ -40,7 +40,10 @@ pub(super) fn one(explain: &Explain, name: &str) -> Result<String, CliError> {
         fields.iter().map(text).collect::<Vec<_>>()
     });
     page.items(limits.collect::<Vec<_>>());
-    page.line(format_args!("its own settings: `reins explain row {}`", tool.place.origin.row));
+    let of_preset = explain.row_of(&tool.place.origin).and_then(|row| row.preset);
+    let of_preset = of_preset.map(|name| format!(" --preset {name}")).unwrap_or_default();
+    let row = &tool.place.origin.row;
+    page.line(format_args!("its own settings: `reins explain row {row}{of_preset}`"));
     page.gap();
     page.line("what the model reads:");
     let schema = &tool.place.schema;

@@ -194,12 +194,28 @@ async fn chains_run_as_they_are_explained_in_every_shipped_profile_and_preset() 
         let layers = rig.layers("request-error").await;
         let rows: Vec<&str> = layers.iter().map(|layer| layer.row.as_str()).collect();
         assert_eq!(rows, ["outer", "retry", "inner"]);
+        chains_are_listed_in_the_order_of_a_turn(&rig).await;
 
         let calls = calls(preset);
         for (tool, _) in &calls {
             calls_passed_as_explained(&rig, tool, calls.len()).await;
         }
     }
+}
+
+async fn chains_are_listed_in_the_order_of_a_turn(rig: &Rig) {
+    let foreign = "test-inspect";
+    let text = std::fs::read_to_string(rig.bin.project().join("ran.txt")).unwrap();
+    let mut met: Vec<&str> = Vec::new();
+    for line in text.lines() {
+        let chain = line.split('\t').next().unwrap();
+        if !met.contains(&chain) && chain != foreign {
+            met.push(chain);
+        }
+    }
+    let mut listed = rig.names("chain").await;
+    assert_eq!(listed.pop().unwrap(), foreign, "those of other plugins come last");
+    assert_eq!(listed, met);
 }
 
 /// Each call passed the chains that its tool is said to pass, and no chain ran for anything else.

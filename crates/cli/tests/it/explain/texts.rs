@@ -115,8 +115,8 @@ async fn a_field_says_where_it_was_written_before() {
     let text = of("bash.timeout_ms").await;
     let part = format!("value: 120000, the default\nreplaced: 400, written in {settings}:3\n");
     assert!(text.contains(&part), "a patch replaces the whole: {text}");
-    let part = "default: 120000\n\nto change it: `reins config set bash.timeout_ms VALUE`\n";
-    assert!(text.contains(part), "{text}");
+    let part = "default: 120000\n\nto change it: edit patch p.toml:3\n";
+    assert!(text.contains(part), "no setting below the patch would be in force: {text}");
     assert_eq!(of("bash.config.timeout_ms").await, text, "as in messages");
 
     let text = of("grep.disabled").await;
