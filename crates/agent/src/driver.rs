@@ -22,6 +22,7 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use crate::approvals::Question;
 use crate::events::{ApprovalDecided, ChangedRow, CompositionChanged, own_draft};
+use crate::factory::known_types;
 use crate::limits::TurnLimits;
 use crate::observations::Observations;
 use crate::pipeline::{ReadyCall, ToolSet};
@@ -308,10 +309,12 @@ impl Driver {
             Ok(place) => {
                 let limits = place.limits(self.env.wish);
                 self.env.current_scope.set(place.scope.clone());
+                let known = known_types(&place.scope);
                 self.place = place;
                 // Both are of a provider of the old generation.
                 self.turn.renderer = None;
                 self.turn.plan = None;
+                self.feed(Input::UseTypes(known)).await;
                 self.log_move(CompositionChanged { generation, rows, refused: None }).await;
                 limits
             }

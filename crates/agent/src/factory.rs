@@ -273,7 +273,7 @@ impl Maker {
             SessionOrder::Resume(id) => id.clone(),
         };
         let hold = self.sessions.hold(&session, wish).await;
-        if !wish.holds() {
+        if !wish.holds() || self.tasks.is_closed() {
             return Err(AgentError::Ending);
         }
         let (mut seen, preset) = (Seen::default(), order.preset.preset.clone());

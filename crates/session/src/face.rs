@@ -13,6 +13,8 @@ use reins_schema::{
 };
 use serde_json::value::RawValue;
 
+use crate::fold::KnownTypes;
+
 /// Names one outstanding wait of one core; never used twice.
 pub type Op = u64;
 
@@ -60,6 +62,9 @@ pub enum Input {
     /// may exceed a smaller pool until they end, but none starts before there is room; a smaller
     /// inbox drops nothing and refuses what is new.
     UseLimits(Limits),
+    /// The event types that contributions may write from here on; taken at any time. What stands in
+    /// the log already stays as it is.
+    UseTypes(KnownTypes),
     /// Answers [`Effect::Assemble`].
     Assembled {
         /// The wait.

@@ -60,6 +60,7 @@ fn check(name: &str, known: &[String]) -> Result<(), MountError> {
     }
     let hint = match nearest(name, known.iter().map(String::as_str)) {
         Some(near) => format!("did you mean `{near}`?"),
+        None if known.is_empty() => "there is none".to_owned(),
         None => format!("there are {}", known.join(", ")),
     };
     Err(MountError::new(format!("no tool `{name}` is inherited; {hint}")))

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use reins_agent::{
-    Agent, AgentOrder, CompositionChanged, Generations, Newer, PresetScope, SessionOrder, Setup,
-    TurnLimits,
+    Agent, AgentOrder, CompositionChanged, EventType, Generations, Newer, PresetScope,
+    SessionOrder, Setup, TurnLimits, draft,
 };
 use reins_host::{RunEnd, RunOrder, run};
 use reins_kernel::{BoxFuture, Origin, Scope};
@@ -171,6 +171,25 @@ async fn a_set_up_that_refuses_a_generation_is_told_once_and_the_agent_goes_on()
         agent.close().await;
         house.end().await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_event_types_of_the_new_generation_may_be_written_and_the_old_ones_no_more() {
+    const NEWS: EventType = EventType { version: 1, ignorable: true };
+    let house = House::new(script().text("ok").forever()).await;
+    let two = Two::new(&house);
+    let (old, new) = (house.scope.clone(), two.scope());
+    let origin = Origin::runtime("test");
+    let kept = [("test/old", &old), ("test/new", &new)]
+        .map(|(name, scope)| scope.add(name, Arc::new(NEWS), &origin).unwrap());
+    let agent = make(&house, &two, |_| {}).await;
+    let commit = async |name: &str| agent.commit(draft(name, NEWS, &"x").unwrap()).await.is_ok();
+    assert_eq!((commit("test/old").await, commit("test/new").await), (true, false));
+    assert_eq!(go(&agent).await.0, completed());
+    assert_eq!((commit("test/old").await, commit("test/new").await), (false, true));
+    agent.close().await;
+    drop((kept, old, new));
+    house.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -74,6 +74,17 @@ fn plugins() -> Vec<PluginDef> {
 fn every_plugin_has_its_row() {
     let all: BTreeSet<&str> = plugins().iter().map(PluginDef::name).collect();
     let rows: BTreeSet<&str> = ROWS.iter().map(|row| row.plugin).collect();
+    let catalog = include_str!("../../../cli/src/catalog.rs");
+    let is_other = |c: char| !c.is_alphanumeric() && !"_:".contains(c);
+    let lists: Vec<&str> =
+        catalog.split(is_other).filter(|word| word.contains("::PLUGIN")).collect();
+    assert!(
+        lists.len() > 6,
+        "the catalog of the command line is written in another way: {lists:?}"
+    );
+    for list in lists {
+        assert!(include_str!("main.rs").contains(list), "the product's {list} is not looked at");
+    }
     let missing: Vec<_> = all.symmetric_difference(&rows).collect();
     assert!(missing.is_empty(), "bring the rows in rows.rs in line with the plugins: {missing:?}");
 }

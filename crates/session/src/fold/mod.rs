@@ -283,6 +283,11 @@ impl Fold {
         self.inbox.is_used(id)
     }
 
+    /// The event types of other owners that may be written from here on.
+    pub(crate) fn use_types(&mut self, known: KnownTypes) {
+        self.known = known;
+    }
+
     /// The event types of other owners that may be written.
     pub fn known(&self) -> &KnownTypes {
         &self.known

@@ -162,6 +162,7 @@ impl Core {
             Input::EditQueue(edit) => self.edit(edit),
             Input::Commit { ticket, draft } => self.commit(ticket, draft),
             Input::UseLimits(limits) => self.use_limits(limits),
+            Input::UseTypes(known) => self.fold.use_types(known),
             _ if !self.opened || self.status == Status::Dead => {}
             input => self.advance(input),
         }
@@ -191,7 +192,8 @@ impl Core {
             Input::Woke { op } => self.woke(op),
             Input::StoreFailed { message } => self.die(&message),
             Input::Opened { .. } | Input::Send { .. } => {}
-            Input::EditQueue(_) | Input::Commit { .. } | Input::UseLimits(_) => {}
+            Input::EditQueue(_) | Input::Commit { .. } => {}
+            Input::UseLimits(_) | Input::UseTypes(_) => {}
         }
     }
 

@@ -23,8 +23,11 @@ pub(crate) fn header() -> Header {
 }
 
 pub(crate) fn empty_fold() -> Fold {
-    let note = (NOTE.to_owned(), EventType { version: 1, ignorable: true });
-    Fold::new(header(), KnownTypes::from_iter([note]))
+    Fold::new(header(), known())
+}
+
+pub(crate) fn known() -> KnownTypes {
+    KnownTypes::from_iter([(NOTE.to_owned(), EventType { version: 1, ignorable: true })])
 }
 
 pub(crate) fn message(id: &str, text: &str) -> Message {

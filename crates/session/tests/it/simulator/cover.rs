@@ -51,7 +51,8 @@ impl Cover {
     }
 }
 
-pub(crate) const INPUTS: [&str; 21] = [
+pub(crate) const INPUTS: [&str; 22] = [
+    "in UseTypes",
     "in Opened",
     "in Send",
     "in EditQueue",
@@ -83,6 +84,7 @@ pub(crate) fn input_name(input: &Input) -> &'static str {
         Input::Cancel { .. } => "in Cancel",
         Input::Commit { .. } => "in Commit",
         Input::UseLimits(_) => "in UseLimits",
+        Input::UseTypes(_) => "in UseTypes",
         Input::Assembled { .. } => "in Assembled",
         Input::PreStepDecided { .. } => "in PreStepDecided",
         Input::ConfigDecided { .. } => "in ConfigDecided",

@@ -5,8 +5,8 @@ use reins_schema::{
     SourceRange, SurfaceOp, ToolResult, UserMessage,
 };
 use reins_session::{
-    AttemptOutcome, Input, LimitAnswer, NodeKind, Op, PreStepDecision, Prepared, QueueEdit,
-    RetryDecision, Status,
+    AttemptOutcome, Input, KnownTypes, LimitAnswer, NodeKind, Op, PreStepDecision, Prepared,
+    QueueEdit, RetryDecision, Status,
 };
 use serde_json::value::RawValue;
 
@@ -27,7 +27,8 @@ impl World {
             110..=129 => self.cancel_some(),
             130..=169 => self.commit_some(),
             170..=194 => self.stale_some(),
-            195..=209 => self.crash(),
+            195..=208 => self.crash(),
+            209 => self.types_some(),
             210..=211 => self.step(Input::StoreFailed { message: "disk gone".to_owned() }),
             212..=241 => self.limit_some(),
             // A pool that is full for a moment meets new sizes often enough.
@@ -118,6 +119,19 @@ impl World {
         };
         let keep_inbox = self.rng.chance(50);
         self.step(Input::Cancel { cause, keep_inbox })
+    }
+
+    /// Without its type a note is refused, with it it is taken again.
+    fn types_some(&mut self) -> Checked {
+        let (events, dead) = (self.log.len(), self.core.status() == Status::Dead);
+        for known in [KnownTypes::default(), made::known()] {
+            let taken = known.get(made::NOTE).is_some() && !dead;
+            self.step(Input::UseTypes(known))?;
+            self.step(Input::Commit { ticket: 7, draft: note(made::NOTE, Some(1)) })?;
+            self.answered(taken)?;
+        }
+        let written = self.log.len() - events;
+        if written == usize::from(!dead) { Ok(()) } else { Err("types write events".to_owned()) }
     }
 
     fn commit_some(&mut self) -> Checked {
