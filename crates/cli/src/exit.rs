@@ -128,9 +128,7 @@ impl From<HostError> for CliError {
             HostError::OtherDirectory { .. }
             | HostError::DirectoryGone { .. }
             | HostError::NotUtf8(_) => Self::usage(error.to_string()),
-            HostError::Missing(_) | HostError::Rows(_) | HostError::SessionPreset { .. } => {
-                Self::config(error.to_string())
-            }
+            HostError::Rows(_) | HostError::SessionPreset { .. } => Self::config(error.to_string()),
             HostError::Agent(AgentError::ReadOnly { .. }) => {
                 Self::new(SESSION, "SESSION_READ_ONLY", error.to_string())
             }

@@ -207,13 +207,28 @@ impl Blueprint {
         self.compose(&self.source.layers()?)
     }
 
-    fn preset(&self, name: &str) -> Result<Composition, Vec<RowError>> {
+    /// The rows of an agent preset.
+    ///
+    /// # Errors
+    /// Everything that is wrong.
+    pub fn preset(&self, name: &str) -> Result<Composition, Vec<RowError>> {
         let composition = self.compose(&[self.source.preset(name)?])?;
-        // Rows of the process cannot be patched from here, so a patch that meets none is wrong.
-        match composition.warnings.is_empty() {
-            true => Ok(composition),
-            false => Err(composition.warnings.into_iter().map(|warning| warning.0).collect()),
+        if composition.warnings.is_empty() {
+            return Ok(composition);
         }
+        // Rows of the process cannot be patched from here, so a patch that meets none is wrong.
+        let own = |id: &str| composition.rows.iter().any(|row| row.id == id);
+        let mut errors = Vec::new();
+        for RowWarning(mut error) in composition.warnings {
+            if !error.row.as_deref().is_some_and(own) {
+                error.problem =
+                    "an agent preset cannot change rows of the profile; write `[[insert]]` with a \
+                     row of the same plugin, which takes the place of the other's contributions"
+                        .to_owned();
+            }
+            errors.push(error);
+        }
+        Err(errors)
     }
 
     fn read(&self, names: &[String]) -> Result<Read, Vec<RowError>> {

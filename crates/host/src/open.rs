@@ -7,7 +7,7 @@ use reins_agent::{
     Agent, AgentError, AgentFactory, AgentOrder, PresetScope, PresetSelected, Provider,
     SessionOrder, TurnLimits, find_provider,
 };
-use reins_kernel::{Row, RowError, RowWarning, Scope, nearest};
+use reins_kernel::{Catalog, Origin, Row, RowError, RowWarning, Scope, nearest};
 use reins_schema::{CallConfig, Failure, Payload, SessionId, SessionRecovered};
 use reins_session::Status;
 use reins_store::{Listing, Store, StoreError};
@@ -33,9 +33,6 @@ pub enum HostError {
     /// Rows that cannot be mounted, or layers that cannot be read.
     #[error("{}", lines(.0))]
     Rows(Vec<RowError>),
-    /// A service that the host needs is in no enabled row.
-    #[error("no enabled row provides {0}; see `reins config dump`")]
-    Missing(String),
     /// The model cannot be used.
     #[error("{0}")]
     Model(Failure),
@@ -146,16 +143,16 @@ impl Host {
         let (generations, warnings) =
             Generations::start(blueprint).await.map_err(HostError::Rows)?;
         let scope = generations.scope().await;
-        match Services::of(&scope) {
-            Ok(Services { agents, store, clock, files }) => {
-                Ok((Self { generations, agents, store, clock, files }, warnings))
-            }
-            Err(missing) => {
-                drop(scope);
-                generations.end().await;
-                Err(missing)
-            }
+        if let Some(Services { agents, store, clock, files }) = Services::of(&scope) {
+            return Ok((Self { generations, agents, store, clock, files }, warnings));
         }
+        let (rows, _) = generations.rows("").await;
+        let missing = Services::missing(&scope).into_iter();
+        let catalog = &generations.blueprint().catalog;
+        let errors = missing.map(|service| missing_service(service, &rows, catalog)).collect();
+        drop(scope);
+        generations.end().await;
+        Err(HostError::Rows(errors))
     }
 
     /// The scope `global` of the newest good generation, for explaining.
@@ -184,11 +181,17 @@ impl Host {
     /// Which of the two is wrong.
     pub async fn check_defaults(&self) -> Result<(), HostError> {
         let preset = self.default_preset().await?;
-        let scope = self.preset(&preset).await?.scope;
-        let model = service::<DefaultModel>(&scope)?.0.clone();
-        let (provider, model) = split_model(&scope, &model)?;
-        let config = CallConfig { model: model.to_owned(), ..CallConfig::default() };
-        provider.resolve(config).map(drop).map_err(HostError::Model)
+        self.default_model(&preset).await.map(drop)
+    }
+
+    /// Checks an agent preset: its rows, and that the model of its new sessions is known. A key may
+    /// be absent.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub async fn check_preset(&self, name: &str) -> Result<(), HostError> {
+        let preset = self.preset(name).await?;
+        self.default_model(&preset).await.map(drop)
     }
 
     /// What the generations are made from.
@@ -251,7 +254,7 @@ impl Host {
         let preset = match (order.preset, preset, &session) {
             (None, Some(used), SessionOrder::Resume(id)) => self.used_preset(id, &used).await?,
             (Some(preset), ..) => self.preset(&preset).await?,
-            (None, ..) => self.preset(&self.default_preset().await?).await?,
+            (None, ..) => self.default_preset().await?,
         };
         let scope = &preset.scope;
         let model = match (&order.model, last) {
@@ -261,7 +264,11 @@ impl Host {
                 check_model(scope, &last)?;
                 None
             }
-            (None, None) => Some(resolve_model(scope, &service::<DefaultModel>(scope)?.0)?),
+            (None, None) => {
+                let config = self.default_model(&preset).await?;
+                check_model(scope, &config)?;
+                Some(config)
+            }
         };
         let order = AgentOrder {
             preset,
@@ -317,8 +324,50 @@ impl Host {
         Ok(Chosen { session: SessionOrder::Resume(id), cwd, preset, last, next_seq })
     }
 
-    async fn default_preset(&self) -> Result<String, HostError> {
-        Ok(service::<DefaultPreset>(&self.scope().await)?.0.clone())
+    /// The preset of new sessions.
+    pub(crate) async fn default_preset(&self) -> Result<PresetScope, HostError> {
+        let Some(name) = self.scope().await.service::<DefaultPreset>() else {
+            return Err(self.missing("default preset", "").await);
+        };
+        let errors = match self.preset(&name.0).await {
+            Err(HostError::Rows(errors)) => errors,
+            found => return found,
+        };
+        let (rows, _) = self.rows("").await;
+        let row = row_of(&rows, "default-preset");
+        // An error without a layer is about the name, which the row says.
+        let place = |error: RowError| match row {
+            Some(row) if error.layer.is_empty() => {
+                let suggestion = error.suggestion.clone();
+                RowError { suggestion, ..row_error(row, "preset", error.problem) }
+            }
+            _ => error,
+        };
+        Err(HostError::Rows(errors.into_iter().map(place).collect()))
+    }
+
+    /// The model of new sessions of a preset. A key may be absent.
+    async fn default_model(&self, preset: &PresetScope) -> Result<CallConfig, HostError> {
+        let scope = &preset.scope;
+        let Some(model) = scope.service::<DefaultModel>() else {
+            return Err(self.missing("default model", &preset.preset).await);
+        };
+        let failure = match known_model(scope, &model.0) {
+            Err(HostError::Model(failure)) => failure,
+            found => return found,
+        };
+        let (rows, own) = self.rows(&preset.preset).await;
+        match row_of(&own, "default-model").or_else(|| row_of(&rows, "default-model")) {
+            Some(row) => Err(HostError::Rows(vec![row_error(row, "model", failure.message)])),
+            None => Err(HostError::Model(failure)),
+        }
+    }
+
+    /// The error of a service that no row of the process or of a preset provides.
+    async fn missing(&self, service: &str, preset: &str) -> HostError {
+        let (mut rows, own) = self.rows(preset).await;
+        rows.extend(own);
+        HostError::Rows(vec![missing_service(service, &rows, &self.blueprint().catalog)])
     }
 
     /// The preset that a session used last.
@@ -327,7 +376,7 @@ impl Host {
             Err(HostError::Rows(errors)) => errors,
             found => return found,
         };
-        let default = self.default_preset().await.ok();
+        let default = self.scope().await.service::<DefaultPreset>().map(|name| name.0.clone());
         let others = default.into_iter().chain(self.blueprint().source.presets());
         match others.into_iter().find(|other| other != name) {
             Some(instead) => {
@@ -381,18 +430,65 @@ struct Services {
 }
 
 impl Services {
-    fn of(scope: &Scope) -> Result<Self, HostError> {
-        Ok(Self {
-            agents: service(scope)?,
-            store: service(scope)?,
-            clock: service(scope)?,
-            files: service(scope)?,
+    fn of(scope: &Scope) -> Option<Self> {
+        Some(Self {
+            agents: scope.service()?,
+            store: scope.service()?,
+            clock: scope.service()?,
+            files: scope.service()?,
         })
+    }
+
+    /// The names of those that are not there.
+    fn missing(scope: &Scope) -> Vec<&'static str> {
+        let there = [
+            ("agents", scope.service::<dyn AgentFactory>().is_some()),
+            ("store", scope.service::<dyn Store>().is_some()),
+            ("clock", scope.service::<dyn Clock>().is_some()),
+            ("fs", scope.service::<dyn Fs>().is_some()),
+        ];
+        there.into_iter().filter(|(_, there)| !there).map(|(name, _)| name).collect()
     }
 }
 
-fn service<S: ?Sized + Send + Sync + 'static>(scope: &Scope) -> Result<Arc<S>, HostError> {
-    scope.need::<S>().map_err(|missing| HostError::Missing(missing.to_string()))
+/// The enabled row of a plugin that there is at most one of.
+fn row_of<'r>(rows: &'r [Row], plugin: &str) -> Option<&'r Row> {
+    rows.iter().find(|row| row.plugin == plugin && !row.disabled)
+}
+
+fn row_error(row: &Row, field: &str, problem: String) -> RowError {
+    let Origin { layer, file, line, .. } = row.field_origin(field);
+    let (row, field) = (Some(row.id.clone()), Some(format!("config.{field}")));
+    RowError { layer, file, line, row, field, problem, suggestion: None }
+}
+
+/// Where the row that would provide the service is disabled, or which plugin would.
+fn missing_service(service: &str, rows: &[Row], catalog: &Catalog) -> RowError {
+    let plugins = catalog.plugins().into_iter();
+    let plugins: Vec<&str> =
+        plugins.filter(|plugin| plugin.provides.contains(&service)).map(|p| p.name).collect();
+    let mut could = rows.iter().filter(|row| plugins.contains(&&*row.plugin));
+    let Some((row, by)) = could.find_map(|row| Some((row, row.disabled_by.clone()?))) else {
+        let problem = format!(
+            "Reins needs service `{service}`, which no row provides; insert a row of plugin `{}`, or \
+             add a bundle that has one",
+            plugins.join("` or `")
+        );
+        let layer = "".into();
+        return RowError {
+            layer,
+            file: None,
+            line: 0,
+            row: None,
+            field: None,
+            problem,
+            suggestion: None,
+        };
+    };
+    let problem = format!("Reins needs its service `{service}`; take `disabled` out");
+    let Origin { layer, file, line, .. } = by;
+    let (row, field) = (Some(row.id.clone()), None);
+    RowError { layer, file, line, row, field, problem, suggestion: None }
 }
 
 fn lines(errors: &[RowError]) -> String {
@@ -402,13 +498,20 @@ fn lines(errors: &[RowError]) -> String {
 
 /// Resolves `provider/model` and checks that a request could leave.
 fn resolve_model(scope: &Scope, text: &str) -> Result<CallConfig, HostError> {
+    let config = known_model(scope, text)?;
+    check_model(scope, &config)?;
+    Ok(config)
+}
+
+/// Resolves `provider/model`.
+fn known_model(scope: &Scope, text: &str) -> Result<CallConfig, HostError> {
     let (provider, model) = split_model(scope, text)?;
     let config = CallConfig {
         provider: provider.id().to_owned(),
         model: model.to_owned(),
         ..CallConfig::default()
     };
-    check_model(scope, &config)?;
+    provider.resolve(config.clone()).map_err(HostError::Model)?;
     Ok(config)
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use reins_agent::RetryPolicy;
+use reins_kernel::nearest;
 use reins_schema::FailureCode;
 use reins_world::Env;
 use schemars::JsonSchema;
@@ -216,6 +217,11 @@ impl Route {
         let vendor = Vendor::named(&config.vendor)?;
         check(&config, &vendor)?;
         let id = config.id.clone().or_else(|| vendor.provider.clone());
+        let id = id.unwrap_or_else(|| row.to_owned());
+        if id.is_empty() || id.contains('/') || id.contains(char::is_whitespace) {
+            let problem = format!("`{id}` cannot stand before the `/` of `id/model`");
+            return Err(ConfigError::field("id", problem));
+        }
         let aliases = if config.id.is_none() { vendor.aliases } else { Vec::new() };
         let headers: Vec<(String, String)> = config
             .headers
@@ -229,7 +235,7 @@ impl Route {
         Ok(Self {
             row: row.to_owned(),
             vendor: vendor.name,
-            id: id.unwrap_or_else(|| row.to_owned()),
+            id,
             aliases,
             base_url: config.base_url,
             base_url_env: config.base_url_env.or(vendor.base_url_env),
@@ -251,12 +257,6 @@ impl Route {
 }
 
 fn check(config: &ProviderConfig, vendor: &Vendor) -> Result<(), ConfigError> {
-    if let Some(id) = &config.id
-        && (id.is_empty() || id.contains('/') || id.contains(char::is_whitespace))
-    {
-        let problem = format!("`{id}` cannot stand before the `/` of `id/model`");
-        return Err(ConfigError::field("id", problem));
-    }
     let no_url = config.base_url.is_none()
         && config.base_url_env.is_none()
         && vendor.base_url.is_none()
@@ -268,18 +268,40 @@ fn check(config: &ProviderConfig, vendor: &Vendor) -> Result<(), ConfigError> {
     if let Some(fault) = config.base_url.as_deref().and_then(base_fault) {
         return Err(ConfigError::field("base_url", fault));
     }
-    for name in config.headers.keys() {
+    for (name, value) in &config.headers {
+        let field = || format!("headers.{name}");
+        let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+        if name.is_empty() || !name.chars().all(token) {
+            let problem = "has a character that names of headers do not have";
+            return Err(ConfigError::field(field(), problem));
+        }
+        if value.chars().any(|c| c.is_control() && c != '\t') {
+            let problem =
+                "has a line break or another control character, which HTTP does not allow";
+            return Err(ConfigError::field(field(), problem));
+        }
         let lower = name.to_ascii_lowercase();
         if OWN_HEADERS.contains(&lower.as_str()) {
             let problem = format!("header `{lower}` is set by Reins; a key belongs in `api_key`");
-            return Err(ConfigError::field(format!("headers.{name}"), problem));
+            return Err(ConfigError::field(field(), problem));
         }
     }
+    if config
+        .api_key
+        .as_deref()
+        .is_some_and(|key| !key.trim().bytes().all(|b| b.is_ascii_graphic()))
+    {
+        let problem = "holds a space or a special character; copy it again";
+        return Err(ConfigError::field("api_key", problem));
+    }
+    check_models(config.models.as_deref().unwrap_or_default())?;
     if let Some(effort) = &config.effort
         && !vendor.efforts.is_empty()
         && !vendor.efforts.contains(effort)
     {
-        let problem = format!("`{effort}` is none of {}", vendor.efforts.join(", "));
+        let near = nearest(effort, vendor.efforts.iter().map(String::as_str));
+        let hint = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+        let problem = format!("`{effort}` is none of {}{hint}", vendor.efforts.join(", "));
         return Err(ConfigError::field("effort", problem));
     }
     let waits = [
@@ -299,6 +321,20 @@ fn check(config: &ProviderConfig, vendor: &Vendor) -> Result<(), ConfigError> {
     Ok(())
 }
 
+fn check_models(models: &[Model]) -> Result<(), ConfigError> {
+    for (index, model) in models.iter().enumerate() {
+        let problem = match &*model.id {
+            "" => "must not be empty".to_owned(),
+            id if models[..index].iter().any(|earlier| earlier.id == id) => {
+                format!("`{id}` is there twice; keep one")
+            }
+            _ => continue,
+        };
+        return Err(ConfigError::field(format!("models[{index}].id"), problem));
+    }
+    Ok(())
+}
+
 fn retry_policy(retry: RetryConfig) -> Result<RetryPolicy, ConfigError> {
     if !(0.0..=1.0).contains(&retry.jitter) {
         let problem = format!("{} is not between 0.0 and 1.0", retry.jitter);
@@ -307,8 +343,17 @@ fn retry_policy(retry: RetryConfig) -> Result<RetryPolicy, ConfigError> {
     let mut codes = Vec::new();
     for (index, text) in retry.codes.into_iter().enumerate() {
         let code = FailureCode::from(text);
+        if let FailureCode::Other(text) = &code {
+            let known = FailureCode::KNOWN.map(|code| code.to_string());
+            let hint = match nearest(text, known.iter().map(String::as_str)) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("codes are {}", known.join(", ")),
+            };
+            let problem = format!("there is no failure code `{text}`; {hint}");
+            return Err(ConfigError::field(format!("retry.codes[{index}]"), problem));
+        }
         if codes.contains(&code) {
-            let problem = format!("`{code}` is there twice");
+            let problem = format!("`{code}` is there twice; keep one");
             return Err(ConfigError::field(format!("retry.codes[{index}]"), problem));
         }
         codes.push(code);

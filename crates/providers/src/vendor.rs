@@ -1,5 +1,6 @@
 //! Vendors are data: what is the same for everybody who uses a service.
 
+use reins_kernel::nearest;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -116,7 +117,7 @@ pub enum VendorError {
     Unknown {
         /// As asked for.
         name: String,
-        /// Their names.
+        /// Their names, and the nearest.
         known: String,
     },
     /// Its file is damaged.
@@ -136,7 +137,10 @@ impl Vendor {
     /// There is none.
     pub fn named(name: &str) -> Result<Self, VendorError> {
         let Some((_, text)) = VENDORS.iter().find(|(known, _)| *known == name) else {
-            let known = Self::names().collect::<Vec<_>>().join(", ");
+            let mut known = Self::names().collect::<Vec<_>>().join(", ");
+            if let Some(near) = nearest(name, Self::names()) {
+                known.push_str(&format!("; did you mean `{near}`?"));
+            }
             return Err(VendorError::Unknown { name: name.to_owned(), known });
         };
         toml::from_str(text).map_err(|error| VendorError::File {
@@ -165,6 +169,8 @@ mod tests {
         }
         assert_eq!(Vendor::named("deepseek").unwrap().unlisted_models, Unlisted::Refuse);
         let error = Vendor::named("deepsek").unwrap_err().to_string();
-        assert_eq!(error, "there is no vendor `deepsek`; the vendors are deepseek, compatible");
+        let said = "there is no vendor `deepsek`; the vendors are deepseek, compatible; did you \
+                    mean `deepseek`?";
+        assert_eq!(error, said);
     }
 }

@@ -45,6 +45,26 @@ pub enum FailureCode {
 }
 
 impl FailureCode {
+    /// Every code but [`FailureCode::Other`].
+    pub const KNOWN: [Self; 16] = [
+        Self::Auth,
+        Self::Quota,
+        Self::RateLimit,
+        Self::Overloaded,
+        Self::Server,
+        Self::Transport,
+        Self::Timeout,
+        Self::StreamClosed,
+        Self::MalformedResponse,
+        Self::EmptyResponse,
+        Self::ContextWindowExceeded,
+        Self::InvalidRequest,
+        Self::UnsupportedContent,
+        Self::Aborted,
+        Self::MaxTokens,
+        Self::ContentFilter,
+    ];
+
     /// The code as it stands in logs and in `json` output.
     pub fn as_str(&self) -> &str {
         match self {
@@ -71,25 +91,7 @@ impl FailureCode {
 
 impl From<String> for FailureCode {
     fn from(text: String) -> Self {
-        let known = [
-            Self::Auth,
-            Self::Quota,
-            Self::RateLimit,
-            Self::Overloaded,
-            Self::Server,
-            Self::Transport,
-            Self::Timeout,
-            Self::StreamClosed,
-            Self::MalformedResponse,
-            Self::EmptyResponse,
-            Self::ContextWindowExceeded,
-            Self::InvalidRequest,
-            Self::UnsupportedContent,
-            Self::Aborted,
-            Self::MaxTokens,
-            Self::ContentFilter,
-        ];
-        known.into_iter().find(|code| code.as_str() == text).unwrap_or(Self::Other(text))
+        Self::KNOWN.into_iter().find(|code| code.as_str() == text).unwrap_or(Self::Other(text))
     }
 }
 

@@ -41,7 +41,7 @@ impl Plugin for FsPlugin {
     type Config = FsConfig;
 
     fn provides() -> Vec<ServiceKey> {
-        vec![ServiceKey::of::<dyn Fs>("Fs")]
+        vec![ServiceKey::of::<dyn Fs>("fs")]
     }
 
     fn mount(config: FsConfig, mount: &mut Mount<'_>) -> Result<(), MountError> {
@@ -75,7 +75,7 @@ impl Plugin for HttpPlugin {
     type Config = HttpConfig;
 
     fn provides() -> Vec<ServiceKey> {
-        vec![ServiceKey::of::<dyn Http>("Http")]
+        vec![ServiceKey::of::<dyn Http>("http")]
     }
 
     fn mount(config: HttpConfig, mount: &mut Mount<'_>) -> Result<(), MountError> {
@@ -106,11 +106,11 @@ impl Plugin for ProcessPlugin {
     type Config = ProcessConfig;
 
     fn needs() -> Vec<ServiceKey> {
-        vec![ServiceKey::of::<Env>("Env")]
+        vec![ServiceKey::of::<Env>("env")]
     }
 
     fn provides() -> Vec<ServiceKey> {
-        vec![ServiceKey::of::<dyn Process>("Process")]
+        vec![ServiceKey::of::<dyn Process>("process")]
     }
 
     fn mount(config: ProcessConfig, mount: &mut Mount<'_>) -> Result<(), MountError> {
@@ -135,7 +135,7 @@ impl Plugin for ClockPlugin {
     type Config = ClockConfig;
 
     fn provides() -> Vec<ServiceKey> {
-        vec![ServiceKey::of::<dyn Clock>("Clock")]
+        vec![ServiceKey::of::<dyn Clock>("clock")]
     }
 
     fn mount(_: ClockConfig, mount: &mut Mount<'_>) -> Result<(), MountError> {

@@ -10,6 +10,9 @@ mod settings;
 mod text;
 mod value;
 
+use reins_host::{Host, HostError};
+use reins_kernel::RowError;
+
 use crate::args::{ComposeArgs, ConfigCommand, ProfileArgs};
 use crate::exit::{self, CliError};
 use crate::start::{Start, row_errors};
@@ -57,29 +60,61 @@ fn path(start: &Start, args: &ProfileArgs) -> Result<String, CliError> {
 /// Mounts everything, since plugins check the values of their configuration only then: the rows,
 /// each preset, and what a new session would have.
 async fn check(start: &Start, args: &ComposeArgs) -> Result<String, CliError> {
-    let host = start.host(args, None).await?;
-    let checked = async {
-        host.check_defaults().await?;
-        let source = &host.blueprint().source;
-        let (mut fine, mut errors) = (0, Vec::new());
-        for name in source.presets() {
-            match host.preset(&name).await {
-                Ok(_) => fine += 1,
-                // Settings may leave a shipped preset without what it needs.
-                Err(error) if source.preset(&name).is_ok_and(|layer| layer.file.is_none()) => {
-                    terminal::note(&format!("warning: agent preset `{name}`: {error}"));
-                }
-                Err(error) => errors.push(error.to_string()),
-            }
+    let (host, warnings) = match Host::start(start.blueprint(args, None)?).await {
+        Ok(started) => started,
+        Err(HostError::Rows(mut errors)) => {
+            // What presets show by themselves is told along.
+            let blueprint = start.blueprint(args, None)?;
+            let presets = blueprint.source.presets();
+            errors.extend(presets.iter().filter_map(|name| blueprint.preset(name).err()).flatten());
+            return Err(row_errors(&errors));
         }
-        if !errors.is_empty() {
-            return Err(CliError::config(errors.join("\n")));
-        }
-        let (rows, _) = host.rows("").await;
-        let enabled = rows.iter().filter(|row| !row.disabled).count();
-        Ok(format!("{enabled} rows and {fine} agent presets are fine\n"))
+        Err(error) => return Err(error.into()),
     };
-    let checked = checked.await;
+    for warning in &warnings {
+        terminal::note(&format!("warning: {warning}"));
+    }
+    let checked = check_host(&host).await;
     host.stop().await;
     checked
+}
+
+async fn check_host(host: &Host) -> Result<String, CliError> {
+    let source = &host.blueprint().source;
+    let mut errors: Vec<RowError> = Vec::new();
+    let mut note = |error: HostError| match error {
+        HostError::Rows(found) => {
+            for error in found {
+                // Presets that say nothing of their own share what the settings say.
+                if !errors.contains(&error) {
+                    errors.push(error);
+                }
+            }
+            Ok(())
+        }
+        other => Err(other),
+    };
+    host.check_defaults().await.or_else(&mut note)?;
+    let mut fine = 0;
+    for name in source.presets() {
+        let is_shipped = source.preset(&name).is_ok_and(|layer| layer.file.is_none());
+        let checked = match is_shipped {
+            true => host.preset(&name).await.map(drop),
+            false => host.check_preset(&name).await,
+        };
+        match checked {
+            Ok(()) => fine += 1,
+            // Settings may leave a shipped preset without what it needs.
+            Err(error) if is_shipped => {
+                terminal::note(&format!("warning: agent preset `{name}`: {error}"));
+            }
+            Err(error) => note(error)?,
+        }
+    }
+    if !errors.is_empty() {
+        return Err(row_errors(&errors));
+    }
+    let (rows, _) = host.rows("").await;
+    let enabled = rows.iter().filter(|row| !row.disabled).count();
+    Ok(format!("{enabled} rows and {fine} agent presets are fine\n"))
 }

@@ -76,6 +76,18 @@ impl Files {
         profile::layers(&self.home, &self.profile, self.added)
     }
 
+    fn settings_layer(&self) -> Result<Option<Layer>, Vec<RowError>> {
+        let path = self.settings();
+        match read(&path, false) {
+            ReadFile::Text { text, .. } => {
+                let name = SETTINGS.to_owned();
+                Ok(Some(Layer { name, file: Some(path), text, head: &[] }))
+            }
+            ReadFile::Absent(_) => Ok(None),
+            ReadFile::Unusable(flaw) => Err(vec![file::unreadable(SETTINGS, &path, flaw)]),
+        }
+    }
+
     fn patch(&self, patch: &Patch) -> Result<Layer, Vec<RowError>> {
         let name = format!("patch {}", patch.path.display());
         let layer = |text: &str| Layer {
@@ -95,37 +107,27 @@ impl Files {
                 patch.first.get_or_init(|| if lasting { First::File } else { First::Pipe(text) });
                 Ok(layer)
             }
-            ReadFile::Absent(problem) | ReadFile::Unusable(problem) => {
-                Err(vec![file::unreadable(&name, &patch.path, &problem)])
-            }
+            ReadFile::Absent(flaw) => Err(vec![file::absent_patch(&name, &patch.path, flaw)]),
+            ReadFile::Unusable(flaw) => Err(vec![file::unreadable_patch(&name, &patch.path, flaw)]),
         }
     }
 }
 
 impl LayerSource for Files {
     fn layers(&self) -> Result<Vec<Layer>, Vec<RowError>> {
-        let mut errors = Vec::new();
-        let mut layers = self.below_settings().unwrap_or_else(|found| {
-            errors.extend(found);
-            Vec::new()
-        });
-        let path = self.settings();
-        match read(&path, false) {
-            ReadFile::Text { text, .. } => {
-                let name = SETTINGS.to_owned();
-                layers.push(Layer { name, file: Some(path), text, head: &[] });
-            }
-            ReadFile::Absent(_) => {}
-            ReadFile::Unusable(problem) => errors.push(file::unreadable(SETTINGS, &path, &problem)),
+        let mut read: Vec<Result<Layer, Vec<RowError>>> = match self.below_settings() {
+            Ok(layers) => layers.into_iter().map(Ok).collect(),
+            Err(errors) => vec![Err(errors)],
+        };
+        read.extend(self.settings_layer().transpose());
+        read.extend(self.patches.iter().map(|patch| self.patch(patch)));
+        read.extend(self.extra.clone().map(Ok));
+        if read.iter().all(Result::is_ok) {
+            return Ok(read.into_iter().flatten().collect());
         }
-        for patch in &self.patches {
-            match self.patch(patch) {
-                Ok(layer) => layers.push(layer),
-                Err(found) => errors.extend(found),
-            }
-        }
-        layers.extend(self.extra.clone());
-        if errors.is_empty() { Ok(layers) } else { Err(errors) }
+        // What the others show by themselves is told along, so that nobody has to try again for it.
+        let told = read.into_iter().map(|layer| layer.map_or_else(|e| e, |layer| layer.errors()));
+        Err(told.flatten().collect())
     }
 
     fn preset(&self, name: &str) -> Result<Layer, Vec<RowError>> {

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use reins_kernel::{Layer, RowError, nearest};
+use reins_kernel::{Layer, RowError};
 
-use super::file::{ReadFile, error, is_plain_name, names_in, read, unreadable};
+use super::file::{ReadFile, error, is_plain_name, names_in, read, unknown, unreadable};
 
 /// Presets that are part of the binary. A file of the same name in the home takes the place of one.
 const PRESETS: [(&str, &str); 2] = [
@@ -51,22 +51,10 @@ pub(super) fn layer(home: &Path, name: &str) -> Result<Layer, Vec<RowError>> {
             check_description(&layer)?;
             Ok(layer)
         }
-        (Some(ReadFile::Unusable(problem)), _) => Err(vec![unreadable(&layer, &path, &problem)]),
+        (Some(ReadFile::Unusable(flaw)), _) => Err(vec![unreadable(&layer, &path, flaw)]),
         (_, Some(shipped)) => Ok(shipped),
-        (_, None) => Err(vec![unknown(home, name, &path)]),
+        (_, None) => Err(vec![unknown("agent preset", name, &names(home), &path)]),
     }
-}
-
-fn unknown(home: &Path, name: &str, path: &Path) -> RowError {
-    let known = names(home);
-    let near = nearest(name, known.iter().map(String::as_str)).map(str::to_owned);
-    let mut problem = format!("there is no agent preset `{name}`; known are: {}", known.join(", "));
-    if near.is_none() && is_plain_name(name) {
-        problem.push_str(&format!("; a new one is a file {}", path.display()));
-    }
-    let mut error = error("", None, 0, problem);
-    error.suggestion = near;
-    error
 }
 
 fn check_description(layer: &Layer) -> Result<(), Vec<RowError>> {

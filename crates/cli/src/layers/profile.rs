@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use reins_kernel::{Layer, RowError, nearest};
 
-use super::file::{ReadFile, error, is_plain_name, names_in, read, unreadable};
+use super::file::{ReadFile, error, is_plain_name, names_in, read, unknown, unreadable};
 
 /// Bundles that are part of the binary.
 const BUNDLES: [(&str, &str); 2] = [
@@ -34,7 +34,9 @@ pub(super) fn layers(
     let bundles = match (&own, PROFILES.iter().find(|(shipped, _)| *shipped == name)) {
         (Some(own), _) => listed(own)?,
         (None, Some((_, names))) => names.iter().filter_map(|name| bundle(name)).collect(),
-        (None, None) => return Err(vec![unknown(home, name)]),
+        (None, None) => {
+            return Err(vec![unknown("profile", name, &names(home), &file(home, name))]);
+        }
     };
     Ok(bundles.into_iter().chain(added.map(added_layer)).chain(own).collect())
 }
@@ -50,19 +52,13 @@ fn added_layer(text: &str) -> Layer {
     shipped("added by this binary".to_owned(), text)
 }
 
-fn unknown(home: &Path, name: &str) -> RowError {
-    let mut known: Vec<String> = PROFILES.iter().map(|(name, _)| (*name).to_owned()).collect();
-    known.extend(names_in(&home.join("profiles")));
-    known.sort();
-    known.dedup();
-    let near = nearest(name, known.iter().map(String::as_str)).map(str::to_owned);
-    let mut problem = format!("there is no profile `{name}`; known are: {}", known.join(", "));
-    if near.is_none() && is_plain_name(name) {
-        problem.push_str(&format!("; a new one is a file {}", file(home, name).display()));
-    }
-    let mut error = error("", None, 0, problem);
-    error.suggestion = near;
-    error
+/// The names of all profiles, sorted.
+fn names(home: &Path) -> Vec<String> {
+    let mut names: Vec<String> = PROFILES.iter().map(|(name, _)| (*name).to_owned()).collect();
+    names.extend(names_in(&home.join("profiles")));
+    names.sort();
+    names.dedup();
+    names
 }
 
 /// The profile's own file, when there is one.
@@ -76,7 +72,7 @@ fn own_layer(home: &Path, name: &str) -> Result<Option<Layer>, Vec<RowError>> {
             Ok(Some(Layer { name: layer, file: Some(path), text, head: HEAD }))
         }
         ReadFile::Absent(_) => Ok(None),
-        ReadFile::Unusable(problem) => Err(vec![unreadable(&layer, &path, &problem)]),
+        ReadFile::Unusable(flaw) => Err(vec![unreadable(&layer, &path, flaw)]),
     }
 }
 
@@ -91,21 +87,23 @@ fn listed(own: &Layer) -> Result<Vec<Layer>, Vec<RowError>> {
     };
     let form = format!("write `bundles = [\"base\"]`; bundles are `{known}`");
     let Some((value, line)) = own.head_value("bundles") else {
-        // A text that is no TOML is reported when its rows are read.
-        return match own.text.parse::<toml::Table>() {
-            Ok(_) => Err(vec![wrong(1, format!("is required: {form}"))]),
-            Err(_) => Ok(Vec::new()),
-        };
+        // What is wrong with the text, a misspelt or misplaced `bundles` too, is reported when its
+        // rows are read.
+        if own.errors().is_empty() {
+            return Err(vec![wrong(1, format!("is required: {form}"))]);
+        }
+        return Ok(Vec::new());
     };
     let Some(values) = value.as_array() else {
         return Err(vec![wrong(line, format!("must be a list: {form}"))]);
     };
     let (mut layers, mut errors): (Vec<Layer>, Vec<RowError>) = Default::default();
-    for value in values {
+    for (value, line) in values.iter().zip(own.head_lines("bundles")) {
         match value.as_str() {
             None => errors.push(wrong(line, format!("must hold names: {form}"))),
             Some(name) if layers.iter().any(|layer| layer.name == format!("bundle {name}")) => {
-                errors.push(wrong(line, format!("bundle `{name}` is listed twice")));
+                let problem = format!("bundle `{name}` is listed twice; keep one");
+                errors.push(wrong(line, problem));
             }
             Some(name) => match bundle(name) {
                 Some(layer) => layers.push(layer),

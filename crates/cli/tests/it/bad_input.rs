@@ -124,7 +124,7 @@ const EMPTY: &str =
 const DASH: &str = "`-` reads the prompt from standard input and stands alone\nhint: piped input is \
                     added to a prompt without `-`; a prompt with a dash of its own is one \
                     argument in quotes";
-const FILE: &str = "; correct or remove the file, or leave the option out";
+const FILE: &str = "; correct it, or leave out --patch";
 
 /// Models that cannot be asked.
 fn wrong_models() -> Vec<Mistake> {
@@ -241,13 +241,13 @@ fn wrong_options() -> Vec<Mistake> {
             "a folder as patch",
             &["hi", "--patch", "folder"],
             2,
-            format!("folder: Is a directory (os error 21){FILE}"),
+            format!("folder: a folder, not a file{FILE}"),
         ),
         mistake(
             "a patch that is no text",
             &["hi", "--patch", "binary"],
             2,
-            format!("binary: stream did not contain valid UTF-8{FILE}"),
+            "binary: saved as UTF-16; save it as UTF-8",
         ),
     ]
 }

@@ -136,11 +136,8 @@ async fn settings_that_are_no_file_are_refused() {
     let check = "\"$reins\" config check";
     let end = bash.run(["-c", &format!("mkfifo {} && {check}", settings.display())]).await.unwrap();
     assert_eq!(end.code, Some(2), "{end:?}");
-    let message = format!(
-        "reins: {}: not a regular file; \
-         correct or remove the file, or leave the option out\n",
-        settings.display()
-    );
+    let message =
+        format!("reins: {}: not a regular file; correct or remove it\n", settings.display());
     assert_eq!(end.stderr, message);
 
     std::fs::remove_file(&settings).unwrap();
@@ -149,7 +146,7 @@ async fn settings_that_are_no_file_are_refused() {
     assert_eq!(end.code, Some(2), "{end:?}");
     let message = format!(
         "reins: {}: a link to `absent.toml`, which does not exist; \
-         correct or remove the file, or leave the option out\n",
+         correct or remove it\n",
         settings.display()
     );
     assert_eq!(end.stderr, message);

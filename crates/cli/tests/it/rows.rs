@@ -164,7 +164,7 @@ pub(crate) const MISTAKES: &[(&str, &str, &str)] = &[
         "[[insert]]\nid = \"x\"\nplugin = \"provider-chat\"\n\
          config = { vendor = \"compatibel\", base_url = \"http://127.0.0.1:1\" }\n",
         "p.toml:4: row `x`, field `config.vendor`: there is no vendor `compatibel`; the vendors are \
-         deepseek, compatible",
+         deepseek, compatible; did you mean `compatible`?",
     ),
     (
         "an id that is taken",
@@ -230,14 +230,13 @@ async fn a_row_without_its_service_and_a_missing_file_are_named() {
     let end = bin.run(["run", "hi", "--patch", "p.toml"]).await.unwrap();
     let message = format!(
         "{}: row `bash`: needs service `process`, which no enabled row provides; enable row \
-         `process`",
+         `process`, which p.toml:1 disables",
         in_base("bash")
     );
     assert_refused(&end, "a missing service", &message);
 
     let end = bin.run(["run", "hi", "--patch", "absent.toml"]).await.unwrap();
-    let message = "absent.toml: No such file or directory (os error 2); \
-         correct or remove the file, or leave the option out";
+    let message = "absent.toml: there is no such file; correct the path, or leave out --patch";
     assert_refused(&end, "a missing file", message);
 }
 

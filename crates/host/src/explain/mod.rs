@@ -13,7 +13,7 @@ use reins_agent::PresetScope;
 use reins_kernel::{Catalog, Entry, Origin, Row, Scope};
 
 use crate::open::HostError;
-use crate::{DefaultPreset, Host, ReloadPolicy};
+use crate::{Host, ReloadPolicy};
 
 pub use chain::{ChainFacts, GuardFacts};
 pub use field::FieldFacts;
@@ -44,15 +44,11 @@ impl Host {
     /// # Errors
     /// There is no such preset, or its rows cannot be mounted.
     pub async fn explain(&self, preset: Option<&str>) -> Result<Explain, HostError> {
-        let preset = match preset {
-            Some(preset) => preset.to_owned(),
-            None => {
-                let missing = |e: reins_kernel::MissingService| HostError::Missing(e.to_string());
-                self.scope().await.need::<DefaultPreset>().map_err(missing)?.0.clone()
-            }
+        let scope = match preset {
+            Some(preset) => self.preset(preset).await?,
+            None => self.default_preset().await?,
         };
-        let scope = self.preset(&preset).await?;
-        let (rows, preset_rows) = self.rows(&preset).await;
+        let (rows, preset_rows) = self.rows(&scope.preset).await;
         let catalog = self.blueprint().catalog.clone();
         Ok(Explain { catalog, preset: scope, rows, preset_rows })
     }

@@ -51,6 +51,23 @@ impl Layer {
         let value = toml::Value::deserialize(value).ok()?;
         Some((value, u32::try_from(line).unwrap_or(u32::MAX)))
     }
+
+    /// The lines of the entries of a top-level list; empty when there is none that can be read.
+    pub fn head_lines(&self, key: &str) -> Vec<u32> {
+        let Ok(document) = DeTable::parse(&self.text) else { return Vec::new() };
+        let found = document.get_ref().get(key).and_then(|value| value.get_ref().as_array());
+        let line = |at: usize| self.text[..at].matches('\n').count() + 1;
+        let lines =
+            found.into_iter().flat_map(|list| list.iter()).map(|one| line(one.span().start));
+        lines.map(|line| u32::try_from(line).unwrap_or(u32::MAX)).collect()
+    }
+
+    /// What is wrong with the text by itself, whatever rows there are.
+    pub fn errors(&self) -> Vec<RowError> {
+        let mut errors = Vec::new();
+        drop(read_layer(self, &mut errors));
+        errors
+    }
 }
 
 /// Where a layer's text stands.

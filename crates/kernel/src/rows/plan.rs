@@ -196,7 +196,8 @@ fn missing(
     let hint = match (&could[..], &plugins[..]) {
         ([], []) => "no plugin of this build provides it".to_owned(),
         ([], _) if here == Places::Nested && !fit_here => format!(
-            "only a row of the whole process can, of plugin {}: enable or insert one in the settings",
+            "only a row of the whole process can, of plugin {}; enable or insert one in the \
+             settings",
             plugins.join(" or ")
         ),
         ([], plugins) => format!("insert a row of plugin {}", plugins.join(" or ")),

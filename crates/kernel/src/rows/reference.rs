@@ -128,8 +128,8 @@ fn no_variable(name: &str) -> String {
     let (word, more) = end.map_or((name, ""), |end| (&name[..end], "…"));
     let example = if is_variable(word) { word } else { "NAME" };
     format!(
-        "`${{env:{word}{more}}}` holds no name of an environment variable: letters, digits and `_`, \
-         not beginning with a digit; a default is written `${{env:{example}:-default}}`"
+        "`${{env:{word}{more}}}` holds no name of an environment variable: letters, digits and \
+         `_`, not beginning with a digit; a default is written `${{env:{example}:-default}}`"
     )
 }
 

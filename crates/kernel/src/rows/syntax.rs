@@ -104,6 +104,7 @@ impl Around<'_> {
             "invalid key-value pair" if line.starts_with('{') => {
                 "this looks like JSON; write TOML, `[[row]]` and below it `key = value`"
             }
+            "invalid key-value pair" => "this is no `key = value`",
             "unexpected leading zero" => "a number must not begin with 0",
             "invalid unquoted key" => {
                 "a key of other characters than letters, digits, `-` and `_` must stand in quotes"

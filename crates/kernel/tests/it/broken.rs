@@ -360,8 +360,8 @@ fn references_are_a_closed_set() {
         (
             "root = \"${env:A B}\"\n",
             &["home.toml:4: row `read`, field `config.root`: `${env:A…}` holds no name of an \
-               environment variable: letters, digits and `_`, not beginning with a digit; a default \
-               is written `${env:A:-default}`"],
+               environment variable: letters, digits and `_`, not beginning with a digit; a \
+               default is written `${env:A:-default}`"],
         ),
         (
             "root = \"${env:NOPE:-${home}}\"\n",

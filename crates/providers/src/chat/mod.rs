@@ -238,6 +238,9 @@ pub(crate) fn base_fault(base: &str) -> Option<String> {
     }
     let no_url = host.is_none_or(|host| host.is_empty() || host.starts_with('/'))
         || base.contains(|c: char| c.is_whitespace() || c.is_control() || matches!(c, '?' | '#'));
+    if !no_url && base.ends_with("/chat/completions") {
+        return Some("must not hold `/chat/completions`, which is appended to it".to_owned());
+    }
     let quoted = error::quote(base);
     no_url.then(|| format!("is no base URL such as `https://api.deepseek.com`: `{quoted}`"))
 }

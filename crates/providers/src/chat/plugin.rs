@@ -23,9 +23,9 @@ impl Plugin for ChatPlugin {
 
     fn needs() -> Vec<ServiceKey> {
         vec![
-            ServiceKey::of::<dyn Http>("Http"),
-            ServiceKey::of::<dyn Clock>("Clock"),
-            ServiceKey::of::<Env>("Env"),
+            ServiceKey::of::<dyn Http>("http"),
+            ServiceKey::of::<dyn Clock>("clock"),
+            ServiceKey::of::<Env>("env"),
         ]
     }
 

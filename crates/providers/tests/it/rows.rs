@@ -26,9 +26,9 @@ impl Plugin for World {
 
     fn provides() -> Vec<ServiceKey> {
         vec![
-            ServiceKey::of::<dyn Http>("Http"),
-            ServiceKey::of::<dyn Clock>("Clock"),
-            ServiceKey::of::<Env>("Env"),
+            ServiceKey::of::<dyn Http>("http"),
+            ServiceKey::of::<dyn Clock>("clock"),
+            ServiceKey::of::<Env>("env"),
         ]
     }
 
@@ -78,7 +78,7 @@ async fn a_name_belongs_to_one_row() {
     let twice = [("a", "vendor = \"deepseek\""), ("b", "vendor = \"deepseek\"")];
     let error = build(&twice).await.unwrap_err();
     assert!(error.contains("`deepseek` is already there from"), "{error}");
-    assert!(error.contains("give one of the rows another `id`"), "{error}");
+    assert!(error.contains("give one of them another `id`"), "{error}");
     let alias = [
         ("a", "vendor = \"deepseek\""),
         ("b", "vendor = \"deepseek\", id = \"deepseek-official\""),

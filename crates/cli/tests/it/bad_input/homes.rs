@@ -75,8 +75,7 @@ async fn a_folder_where_a_file_belongs_is_refused() {
     place.file("home/settings.toml/file", "").unwrap();
     let home = place.project().join("home");
     let message = format!(
-        "{}: Is a directory (os error 21); \
-         correct or remove the file, or leave the option out",
+        "{}: a folder, not a file; correct or remove it",
         home.join("settings.toml").display()
     );
     assert_home_refused(&with_home(&home).await, &message);

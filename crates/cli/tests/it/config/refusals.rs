@@ -76,7 +76,8 @@ const WRONG: &[(&str, &str, &str)] = &[
     (
         "default-model.model",
         "nope/x",
-        "INVALID_REQUEST: there is no provider `nope`; providers are: deepseek",
+        "row `default-model`, field `config.model`: there is no provider `nope`; providers are: \
+         deepseek",
     ),
 ];
 

@@ -1,0 +1,169 @@
+//! How the cases of the tables are written.
+//!
+//! A line `== NAME` begins a case, a line `-- HEAD` a section of it:
+//!
+//! - `-- home/settings.toml` or `-- project/p.toml`: a file and its text. `PATH: escaped` has no
+//!   line ends but those written as `\n`, and bytes as `\x00`; other forms are `PATH: a folder`,
+//!   `a pipe`, `a link to TARGET`, `too large` and `closed` (nobody may read it).
+//! - `-- variables`: lines `NAME=VALUE` of the environment.
+//! - `-- options`: of every command; `-- options of run`: of that one besides. They are escaped.
+//! - `-- says`: the whole message. `-- says of check` and `-- says of run` where the two differ: a
+//!   `check` of which nothing is said finds nothing wrong.
+//! - `-- warns`: all warnings, with which everything works.
+//!
+//! Places that differ are written `<home>` and, for a row of the bundle `base`, `{base:ID}` or
+//! `{base:ID KEY}`. `{long}` is a word of 10 KB and `{secret}` a value that nobody may see.
+
+use std::fs::Permissions;
+use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
+
+use reins_testkit::Bin;
+
+/// What `{secret}` stands for.
+pub(super) const SECRET: &str = "sk-not-to-be-seen-anywhere-1234567890";
+/// Bytes of what `{long}` stands for.
+const LONG: usize = 10 * 1024;
+/// Bytes that a file of rows may have.
+const MOST: usize = 1024 * 1024;
+
+/// One configuration and what is said of it.
+pub(super) struct Case {
+    pub(super) name: String,
+    sections: Vec<(String, String)>,
+}
+
+/// The cases of a table.
+pub(super) fn cases(table: &str) -> Vec<Case> {
+    let mut cases: Vec<Case> = Vec::new();
+    for line in table.lines() {
+        if let Some(name) = line.strip_prefix("== ") {
+            cases.push(Case { name: name.to_owned(), sections: Vec::new() });
+        } else if let Some(head) = line.strip_prefix("-- ") {
+            let case = cases.last_mut().expect("a case before its sections");
+            case.sections.push((head.to_owned(), String::new()));
+        } else if let Some((_, text)) = cases.last_mut().and_then(|case| case.sections.last_mut()) {
+            text.push_str(line);
+            text.push('\n');
+        }
+    }
+    for (_, text) in cases.iter_mut().flat_map(|case| &mut case.sections) {
+        text.truncate(text.trim_end_matches('\n').len());
+    }
+    cases
+}
+
+impl Case {
+    fn section(&self, head: &str) -> Option<&str> {
+        self.sections.iter().find(|(known, _)| known == head).map(|(_, text)| text.as_str())
+    }
+
+    /// The message of a command; `None` = nothing is said of it.
+    pub(super) fn says(&self, command: &str) -> Option<String> {
+        let own = self.section(&format!("says of {command}"));
+        own.or_else(|| self.section("says")).map(filled)
+    }
+
+    /// The message that every command gives.
+    pub(super) fn always_says(&self) -> Option<String> {
+        self.section("says").filter(|_| self.options("run") == self.options("")).map(filled)
+    }
+
+    /// Lines that begin with `warning: `.
+    pub(super) fn warns(&self) -> String {
+        filled(self.section("warns").unwrap_or_default())
+    }
+
+    pub(super) fn options(&self, command: &str) -> Vec<String> {
+        let mut options = Vec::new();
+        for head in ["options".to_owned(), format!("options of {command}")] {
+            let words = self.section(&head).unwrap_or_default().split_whitespace();
+            options.extend(words.map(|word| String::from_utf8(unescaped(&filled(word))).unwrap()));
+        }
+        options
+    }
+
+    /// Makes the files and sets the variables.
+    pub(super) fn lay_out(&self, mut bin: Bin) -> Bin {
+        for line in self.section("variables").unwrap_or_default().lines() {
+            let (name, value) = line.split_once('=').unwrap();
+            bin = bin.env(name, filled(value));
+        }
+        let root = bin.home().parent().unwrap().to_owned();
+        for (head, text) in &self.sections {
+            if head.starts_with("home/") || head.starts_with("project/") {
+                let (path, form) = head.split_once(": ").unwrap_or((head, "text"));
+                let path = root.join(path);
+                std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+                make(&path, form, text);
+            }
+        }
+        bin
+    }
+}
+
+fn make(path: &Path, form: &str, text: &str) {
+    let write = |bytes: &[u8]| {
+        let mut file = std::fs::File::create(path).unwrap();
+        std::io::Write::write_all(&mut file, bytes).unwrap();
+    };
+    match form {
+        "text" if text.is_empty() => write(b""),
+        "text" => write(format!("{}\n", filled(text)).as_bytes()),
+        "escaped" => write(&unescaped(&text.replace('\n', ""))),
+        "too large" => write(&vec![b'#'; MOST + 1]),
+        "a folder" => std::fs::create_dir(path).unwrap(),
+        "a pipe" => {
+            let mode = rustix::fs::Mode::from_raw_mode(0o600);
+            rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, mode, 0)
+                .unwrap();
+        }
+        "closed" => {
+            write(b"");
+            std::fs::set_permissions(path, Permissions::from_mode(0o0)).unwrap();
+        }
+        _ => {
+            let target = form.strip_prefix("a link to ").expect("a form that is known");
+            symlink(std::ffi::OsString::from_vec(unescaped(target)), path).unwrap();
+        }
+    }
+}
+
+/// With everything in place of its name that does not differ from run to run.
+fn filled(text: &str) -> String {
+    let mut filled = text.replace("{secret}", SECRET).replace("{long}", &"x".repeat(LONG));
+    while let Some((before, rest)) = filled.split_once("{base:") {
+        let (place, after) = rest.split_once('}').unwrap();
+        filled = format!("{before}{}{after}", in_base(place));
+    }
+    filled
+}
+
+/// Where `ID` or `ID KEY` stands in the bundle, as messages name it.
+fn in_base(place: &str) -> String {
+    let (id, key) = place.split_once(' ').unwrap_or((place, "[[insert]]"));
+    let lines: Vec<&str> = include_str!("../../../bundles/base.toml").lines().collect();
+    let id = lines.iter().position(|line| *line == format!("id = \"{id}\"")).unwrap();
+    let mut row = lines.iter().enumerate().skip(id - 1);
+    let (line, _) = row.find(|(_, line)| line.starts_with(key)).unwrap();
+    format!("bundle base:{}", line + 1)
+}
+
+fn unescaped(text: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut rest = text;
+    while let Some((plain, escaped)) = rest.split_once('\\') {
+        bytes.extend_from_slice(plain.as_bytes());
+        let (byte, used) = match escaped.as_bytes()[0] {
+            b'n' => (b'\n', 1),
+            b'r' => (b'\r', 1),
+            b'x' => (u8::from_str_radix(&escaped[1..3], 16).unwrap(), 3),
+            other => panic!("\\{} is no escape here", char::from(other)),
+        };
+        bytes.push(byte);
+        rest = &escaped[used..];
+    }
+    bytes.extend_from_slice(rest.as_bytes());
+    bytes
+}
