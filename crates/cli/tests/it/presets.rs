@@ -219,7 +219,10 @@ const MISTAKES: &[(&str, &str)] = &[
     ),
     ("descripton = \"x\"\n", "1: field `descripton`: unknown key; "),
     ("description = 3\n", "1: field `description`: must be a string"),
-    ("[[row]]\nid = \"bash\"\ndisabled = true\n", "1: row `bash`: no row has this id"),
+    (
+        "[[row]]\nid = \"bash\"\ndisabled = true\n",
+        "1: row `bash`: an agent preset cannot change rows of the profile; write `[[insert]]`",
+    ),
     (
         "[[insert]]\nid = \"s\"\nplugin = \"world-clock\"\n",
         "3: row `s`, field `plugin`: plugin `world-clock` serves the whole process and cannot be set for \
