@@ -9,6 +9,7 @@ mod generations;
 mod head;
 mod lives;
 mod model;
+mod mutated;
 mod nested;
 mod plugins;
 mod registry;
