@@ -90,6 +90,32 @@ async fn a_look_that_nobody_waits_for_any_more_is_not_half_done() {
 }
 
 #[tokio::test]
+async fn a_stop_that_nobody_waits_for_any_more_goes_to_its_end() {
+    let server = brief();
+    let slow = "[[row]]\nid = \"probe\"\nconfig = { gate = \"let go\" }\n";
+    let house = House::new(&server, Plan { settings: Some(slow), ..Plan::default() }).await;
+    house.edit("settings.toml", &persona("one")).await;
+    let gate = Gate::named("let go");
+    {
+        let refresh = std::pin::pin!(house.host.refresh());
+        tokio::select! {
+            () = refresh => panic!("the old generation has not stopped"),
+            () = gate.reached() => {}
+        }
+    }
+    {
+        let mut generations = std::pin::pin!(house.host.generations());
+        for _ in 0..10 {
+            assert!(futures_util::poll!(generations.as_mut()).is_pending());
+            tokio::task::yield_now().await;
+        }
+        gate.open();
+        assert_eq!(generations.await, 1);
+    }
+    house.end(server).await;
+}
+
+#[tokio::test]
 async fn the_watch_takes_changes_by_itself() {
     let server = brief();
     let settings = settle_ms(10);

@@ -1,9 +1,6 @@
 //! Sources that change at awkward moments.
 
-use std::future::poll_fn;
-use std::pin::pin;
 use std::sync::{Arc, Mutex};
-use std::task::Poll;
 
 use reins_host::{Blueprint, Host, LayerSource, Reload, Stamp};
 use reins_kernel::{Catalog, Layer, RowError};
@@ -160,33 +157,5 @@ async fn a_change_that_looks_like_the_one_before_is_found() {
     assert!(rig.has("six").await);
     rig.state.lock().unwrap().newest_ms = Some(now_ms() - 60_000);
     assert_eq!((rig.reads().await, rig.reads().await), (1, 0), "once more, and then no more");
-    rig.end().await;
-}
-
-/// Polls so many times, then drops.
-async fn let_go(work: impl Future<Output = ()>, polls: i64) {
-    let mut work = pin!(work);
-    for _ in 0..polls {
-        let polled = poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx)));
-        if polled.await.is_ready() {
-            return;
-        }
-        tokio::task::yield_now().await;
-    }
-}
-
-#[tokio::test]
-async fn the_state_is_whole_when_a_look_is_let_go_at_any_point() {
-    let rig = Rig::new(State::default()).await;
-    for times in 0..20_i64 {
-        {
-            let mut state = rig.state.lock().unwrap();
-            (state.text, state.look) = (row(&format!("row-{times}")), times + 1);
-        }
-        let_go(rig.host.refresh(), times).await;
-        rig.host.refresh().await;
-        assert!(rig.has(&format!("row-{times}")).await, "after {times} polls");
-        assert_eq!(rig.host.generations().await, 1);
-    }
     rig.end().await;
 }
