@@ -26,7 +26,8 @@ pub struct RunOrder<'a> {
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RunEnd {
-    /// The turn of the prompt ended.
+    /// The turn of the prompt ended. Or one ended in a way that leaves the prompt waiting in the
+    /// inbox: by a cancel, by a failure, or by a limit before any step.
     Turn(TurnEndReason),
     /// The prompt was taken out of the inbox before its turn.
     Removed,

@@ -498,7 +498,8 @@ pub enum Status {
 }
 
 /// Limits of one turn and of the scheduler. `None` = no limit. [`Input::UseLimits`] says from when
-/// new ones hold.
+/// new ones hold. A turn that a limit ends before its first step leaves its prompt in the inbox,
+/// for the turn that the next wake begins.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// Steps of a turn.

@@ -137,6 +137,33 @@ async fn a_log_that_takes_no_event_leaves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_first_event_that_is_refused_leaves_nothing() {
+    let house = House::new(script()).await;
+    let factory = house.factory().await;
+    for (order, unknown) in
+        both(&house).await.into_iter().zip(["sandbox/mode", "agent-preset/selected"])
+    {
+        let rest = house.at_rest().await;
+        let (mut order, watched) = house.watched(order).await;
+        let scope = house.scope.child("odd");
+        let origin = Origin::runtime("test");
+        let hidden = scope.restrict::<EventType>(move |name| name != unknown, &origin);
+        order.preset.scope = scope;
+        if unknown == "agent-preset/selected" {
+            order.preset.preset = "other".into();
+        }
+        let error = factory.make(order).await.err().unwrap();
+        let AgentError::Start { reason, .. } = &error else { panic!("{error}") };
+        assert!(reason.contains(unknown), "{reason}");
+        watched.gone().await;
+        drop(hidden);
+        house.rests(&rest).await;
+        house.all_open().await;
+    }
+    house.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_set_up_that_refuses_or_panics_leaves_nothing() {
     let house = House::new(script()).await;
     let factory = house.factory().await;
