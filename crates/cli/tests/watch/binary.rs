@@ -25,7 +25,9 @@ type Texts = BTreeMap<String, String>;
 
 fn main() -> ExitCode {
     let plugins = vec![PluginDef::of::<Watch>(), PluginDef::of::<Wrap>(), PluginDef::of::<Shade>()];
-    reins_cli::main(reins_cli::Additions { plugins, rows: None })
+    // A test says which rows this binary brings along.
+    let rows = std::env::var_os("TEST_ROWS").and_then(|rows| rows.into_string().ok());
+    reins_cli::main(reins_cli::Additions { plugins, rows: rows.map(|rows| &*rows.leak()) })
 }
 
 /// Appends a line to `file` for each layer that runs.

@@ -5,6 +5,7 @@
 //! - `-- home/settings.toml` or `-- project/p.toml`: a file and its text. `PATH: escaped` has no
 //!   line ends but those written as `\n`, and bytes as `\x00`; other forms are `PATH: a folder`,
 //!   `a pipe`, `a link to TARGET`, `too large` and `closed` (nobody may read it).
+//! - `-- added`: rows that the binary brings along.
 //! - `-- variables`: lines `NAME=VALUE` of the environment.
 //! - `-- options`: of every command; `-- options of run`: of that one besides. They are escaped.
 //! - `-- says`: the whole message. `-- says of check` and `-- says of run` where the two differ: a
@@ -89,6 +90,9 @@ impl Case {
         for line in self.section("variables").unwrap_or_default().lines() {
             let (name, value) = line.split_once('=').unwrap();
             bin = bin.env(name, filled(value));
+        }
+        if let Some(rows) = self.section("added") {
+            bin = bin.env("TEST_ROWS", rows);
         }
         let root = bin.home().parent().unwrap().to_owned();
         for (head, text) in &self.sections {

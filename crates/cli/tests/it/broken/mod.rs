@@ -12,6 +12,8 @@ use reins_testkit::{Bin, Finished, StrictServer, have, needs, needs_condition, s
 
 use case::{Case, SECRET, cases};
 
+const REINS: &str = env!("CARGO_BIN_EXE_reins");
+
 /// Cases that run at once.
 const AT_ONCE: usize = 4;
 
@@ -31,47 +33,47 @@ enum Also {
 
 #[tokio::test]
 async fn text_that_is_no_toml() {
-    refused(include_str!("syntax.txt"), Also::Dump).await;
+    refused(REINS, include_str!("syntax.txt"), Also::Dump).await;
 }
 
 #[tokio::test]
 async fn tables_and_keys_of_rows() {
-    refused(include_str!("shape.txt"), Also::Dump).await;
+    refused(REINS, include_str!("shape.txt"), Also::Dump).await;
 }
 
 #[tokio::test]
 async fn keys_and_types_of_a_config() {
-    refused(include_str!("config.txt"), Also::Dump).await;
+    refused(REINS, include_str!("config.txt"), Also::Dump).await;
 }
 
 #[tokio::test]
 async fn references() {
-    refused(include_str!("references.txt"), Also::Dump).await;
+    refused(REINS, include_str!("references.txt"), Also::Dump).await;
 }
 
 #[tokio::test]
 async fn values_that_plugins_refuse_and_rows_that_need_each_other() {
-    refused(include_str!("mount.txt"), Also::Explain).await;
+    refused(REINS, include_str!("mount.txt"), Also::Explain).await;
 }
 
 #[tokio::test]
 async fn files_that_cannot_be_read() {
-    refused(include_str!("files.txt"), Also::Explain).await;
+    refused(REINS, include_str!("files.txt"), Also::Explain).await;
 }
 
 #[tokio::test]
 async fn profiles() {
-    refused(include_str!("profiles.txt"), Also::Explain).await;
+    refused(REINS, include_str!("profiles.txt"), Also::Explain).await;
 }
 
 #[tokio::test]
 async fn agent_presets() {
-    refused(include_str!("presets.txt"), Also::Explain).await;
+    refused(REINS, include_str!("presets.txt"), Also::Explain).await;
 }
 
 #[tokio::test]
 async fn several_mistakes_at_once() {
-    refused(include_str!("several.txt"), Also::Explain).await;
+    refused(REINS, include_str!("several.txt"), Also::Explain).await;
 }
 
 #[tokio::test]
@@ -80,23 +82,27 @@ async fn what_has_no_effect_is_a_warning() {
     stream::iter(&cases).for_each_concurrent(AT_ONCE, warned).await;
 }
 
+/// A binary with plugins of its own.
+#[tokio::test]
+async fn rows_that_a_binary_brings_along() {
+    let binary = env!("CARGO_BIN_EXE_reins-test-watch");
+    refused(binary, include_str!("added.txt"), Also::Explain).await;
+}
+
 /// Checks a table.
-async fn refused(table: &str, also: Also) {
+async fn refused(program: &str, table: &str, also: Also) {
     let server = StrictServer::start(script().text("never")).unwrap();
     let cases = cases(table);
     assert!(!cases.is_empty());
     let url = server.base_url();
-    let checks = cases.iter().map(|case| refuses(case, also, &url));
+    let bin = || Bin::new(program).unwrap().model_at(&url);
+    let checks = cases.iter().map(|case| refuses(case, also, bin()));
     stream::iter(checks).buffer_unordered(AT_ONCE).collect::<Vec<()>>().await;
     assert_eq!(server.requests().len(), 0, "nobody was asked");
 }
 
-fn bin() -> Bin {
-    Bin::new(env!("CARGO_BIN_EXE_reins")).unwrap()
-}
-
-async fn refuses(case: &Case, also: Also, url: &str) {
-    let place = Place::of(case, bin().model_at(url));
+async fn refuses(case: &Case, also: Also, bin: Bin) {
+    let place = Place::of(case, bin);
     let check = place.run(CHECK, &case.options("check")).await;
     match case.says("check") {
         Some(message) => place.assert_refused(&check, &message),
@@ -124,7 +130,7 @@ async fn refuses(case: &Case, also: Also, url: &str) {
 
 async fn warned(case: &Case) {
     let server = StrictServer::start(script().text("still here")).unwrap();
-    let place = Place::of(case, bin().model_at(&server.base_url()));
+    let place = Place::of(case, Bin::new(REINS).unwrap().model_at(&server.base_url()));
     let warnings = place.filled(&case.warns());
     for command in [CHECK, DUMP] {
         let end = place.run(command, &case.options("")).await;
@@ -238,7 +244,7 @@ async fn files_that_nobody_may_read() {
     let shared = tempfile::tempdir().unwrap();
     open(shared.path());
     let copy = shared.path().join("reins");
-    std::fs::copy(env!("CARGO_BIN_EXE_reins"), &copy).unwrap();
+    std::fs::copy(REINS, &copy).unwrap();
     let nobody = ["--reuid", "65534", "--regid", "65534", "--clear-groups"].map(str::to_owned);
     for case in &cases(include_str!("closed.txt")) {
         let program = if is_root { Path::new("setpriv") } else { &copy };
@@ -282,7 +288,7 @@ async fn no_process_is_started() {
         let through = ["-f", "-qq", "-e", "trace=execve,execveat,fork,vfork,clone,clone3", "-o"];
         place.through = through.map(str::to_owned).to_vec();
         place.through.push(trace.display().to_string());
-        place.through.push(env!("CARGO_BIN_EXE_reins").to_owned());
+        place.through.push(REINS.to_owned());
         let run = place.run(RUN, &case.options("run")).await;
         let can_trace = trace.metadata().is_ok_and(|found| found.len() > 0);
         if !needs_condition("a trace", can_trace).unwrap() {
