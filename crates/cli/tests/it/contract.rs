@@ -13,6 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use super::demo::newest_session;
+use crate::copy::copy_binary;
 
 fn bin() -> Bin {
     Bin::new(env!("CARGO_BIN_EXE_reins")).unwrap().env("DEEPSEEK_API_KEY", "a-key")
@@ -59,7 +60,7 @@ async fn a_panic_of_the_program_is_one_object_and_one_message() {
     let root = bin.project().parent().unwrap().to_owned();
     std::fs::set_permissions(&root, Permissions::from_mode(0o755)).unwrap();
     let copy = root.join("reins");
-    std::fs::copy(env!("CARGO_BIN_EXE_reins"), &copy).unwrap();
+    copy_binary(&copy).await;
     let mut args = Vec::new();
     if is_root().await {
         std::os::unix::fs::chown(bin.home(), Some(65534), Some(65534)).unwrap();

@@ -7,6 +7,7 @@ mod broken;
 mod commands;
 mod config;
 mod contract;
+mod copy;
 mod crash;
 mod damage;
 mod demo;

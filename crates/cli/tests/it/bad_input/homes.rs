@@ -7,6 +7,7 @@ use std::path::Path;
 use reins_testkit::{Bin, Finished, have, needs, needs_condition};
 
 use super::{bin, object};
+use crate::copy::copy_binary;
 
 /// A run with this home; not a byte may appear anywhere.
 async fn with_home(home: &Path) -> Finished {
@@ -129,7 +130,7 @@ async fn a_home_of_another_user_is_refused() {
     let root = bin.project().parent().unwrap().to_owned();
     std::fs::set_permissions(&root, Permissions::from_mode(0o755)).unwrap();
     let copy = root.join("reins");
-    std::fs::copy(env!("CARGO_BIN_EXE_reins"), &copy).unwrap();
+    copy_binary(&copy).await;
     let bin = bin.env("reins", &copy);
     let own = bin.project().join("own");
     let script = "REINS_HOME=\"$home\" \"$reins\" run --output json hi";

@@ -24,6 +24,8 @@ use reins_testkit::Bin;
 
 /// What `{secret}` stands for.
 pub(super) const SECRET: &str = "sk-not-to-be-seen-anywhere-1234567890";
+/// The settings, in messages.
+const SETTINGS: &str = "<home>/settings.toml";
 /// Bytes of what `{long}` stands for.
 const LONG: usize = 10 * 1024;
 /// Bytes that a file of rows may have.
@@ -83,6 +85,56 @@ impl Case {
             options.extend(words.map(|word| String::from_utf8(unescaped(&filled(word))).unwrap()));
         }
         options
+    }
+
+    /// The same mistake in a patch, when it is one of the settings alone.
+    pub(super) fn in_patch(&self) -> Option<Self> {
+        let (head, text, message) = self.of_settings()?;
+        let head = head.replace("home/settings.toml", "project/p.toml");
+        let message = message.replace(SETTINGS, "p.toml");
+        Some(self.moved("in a patch", (head, text.to_owned()), message, "--patch p.toml"))
+    }
+
+    /// The same mistake in a profile, when it is one of the settings alone.
+    pub(super) fn in_profile(&self) -> Option<Self> {
+        let (head, text, message) = self.of_settings()?;
+        if head.contains(':') || text.contains("bundles") {
+            return None;
+        }
+        let text = format!("bundles = [\"base\"]\n{text}");
+        // Everything stands one line lower.
+        let place = format!("{SETTINGS}:");
+        let mut parts = message.split(&place);
+        let mut moved = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            let end = part.find(|c: char| !c.is_ascii_digit()).unwrap_or(part.len());
+            let line: u32 = part[..end].parse().unwrap();
+            moved.push_str(&format!("<home>/profiles/mine.toml:{}{}", line + 1, &part[end..]));
+        }
+        let message = moved.replace("a layer has `[[", "a layer has `bundles`, `[[");
+        let file = ("home/profiles/mine.toml".to_owned(), text);
+        Some(self.moved("in a profile", file, message, "--profile mine"))
+    }
+
+    fn moved(&self, to: &str, file: (String, String), message: String, options: &str) -> Self {
+        let mut sections = vec![file, ("says".to_owned(), message)];
+        sections.push(("options".to_owned(), options.to_owned()));
+        let variables = self.sections.iter().filter(|(head, _)| head == "variables").cloned();
+        sections.extend(variables);
+        Self { name: format!("{}, {to}", self.name), sections }
+    }
+
+    /// Head and text of the settings, and the message, when there is nothing else.
+    fn of_settings(&self) -> Option<(&str, &str, &str)> {
+        let is_file = |head: &str| head.starts_with("home/") || head.starts_with("project/");
+        let others = ["variables", "says"];
+        let plain = self.sections.iter().all(|(head, _)| {
+            others.contains(&head.as_str())
+                || head == "home/settings.toml"
+                || head == "home/settings.toml: escaped"
+        });
+        let (head, text) = self.sections.iter().find(|(head, _)| is_file(head))?;
+        plain.then_some((head, text, self.section("says")?))
     }
 
     /// Makes the files and sets the variables.

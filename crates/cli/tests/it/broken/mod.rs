@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use futures_util::{StreamExt as _, stream};
 use reins_testkit::{Bin, Finished, StrictServer, have, needs, needs_condition, script};
 
+use crate::copy::copy_binary;
+
 use case::{Case, SECRET, cases};
 
 const REINS: &str = env!("CARGO_BIN_EXE_reins");
@@ -80,6 +82,30 @@ async fn several_mistakes_at_once() {
 async fn what_has_no_effect_is_a_warning() {
     let cases = cases(include_str!("warnings.txt"));
     stream::iter(&cases).for_each_concurrent(AT_ONCE, warned).await;
+}
+
+/// Every mistake of the tables that the settings alone make is told of a patch and of a profile's
+/// own rows, too.
+#[tokio::test]
+async fn the_same_mistakes_in_other_layers() {
+    let tables = [
+        include_str!("syntax.txt"),
+        include_str!("shape.txt"),
+        include_str!("config.txt"),
+        include_str!("references.txt"),
+        include_str!("mount.txt"),
+    ];
+    let cases: Vec<Case> = tables.iter().flat_map(|table| cases(table)).collect();
+    let moved: Vec<Case> =
+        cases.iter().flat_map(|case| [case.in_patch(), case.in_profile()]).flatten().collect();
+    assert!(moved.len() > cases.len(), "most of {} are of the settings alone", cases.len());
+    let check = async |case: &Case| {
+        let place = Place::of(case, Bin::new(REINS).unwrap().env("DEEPSEEK_API_KEY", "a-key"));
+        let check = place.run(CHECK, &case.options("check")).await;
+        place.assert_refused(&check, &case.says("check").unwrap());
+        assert_eq!(place.tree(), place.before, "{}: nothing was made or changed", case.name);
+    };
+    stream::iter(&moved).for_each_concurrent(AT_ONCE, check).await;
 }
 
 /// A binary with plugins of its own.
@@ -244,7 +270,7 @@ async fn files_that_nobody_may_read() {
     let shared = tempfile::tempdir().unwrap();
     open(shared.path());
     let copy = shared.path().join("reins");
-    std::fs::copy(REINS, &copy).unwrap();
+    copy_binary(&copy).await;
     let nobody = ["--reuid", "65534", "--regid", "65534", "--clear-groups"].map(str::to_owned);
     for case in &cases(include_str!("closed.txt")) {
         let program = if is_root { Path::new("setpriv") } else { &copy };
