@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use reins_host::Reload;
+use reins_cli::Files;
+use reins_host::{LayerSource, Reload};
 use reins_testkit::{StrictServer, script};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::json;
@@ -37,6 +38,34 @@ async fn a_file_that_was_just_written_or_removed_is_left_alone() {
     assert_eq!(house.told(), []);
     talk.agent.close().await;
     house.end(server).await;
+}
+
+#[test]
+fn whatever_stands_in_the_place_of_the_settings_looks_different() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("settings.toml");
+    let files = Files::new(home.path().to_owned(), "default".to_owned(), &[], None, None);
+    let link = |to: &str| std::os::unix::fs::symlink(to, &path).unwrap();
+    let mut looks = vec![files.stamp().files];
+    let mut look = || looks.push(files.stamp().files);
+    link("nowhere");
+    look();
+    std::fs::remove_file(&path).unwrap();
+    link("target");
+    look();
+    write(&home.path().join("target"), "");
+    look();
+    write(&home.path().join("target"), "# longer\n");
+    look();
+    std::fs::remove_file(&path).unwrap();
+    write(&path, "");
+    look();
+    std::fs::remove_file(&path).unwrap();
+    std::fs::create_dir(&path).unwrap();
+    look();
+    for (at, one) in looks.iter().enumerate() {
+        assert!(!looks[at + 1..].contains(one), "{at} of {looks:?}");
+    }
 }
 
 #[tokio::test]
