@@ -151,8 +151,11 @@ impl Bin {
         };
         let mut logs = Vec::new();
         for entry in entries {
-            let log = entry.map_err(os(sessions.display()))?.path().join("00000000.log");
-            if log.is_file() {
+            let session = entry.map_err(os(sessions.display()))?;
+            // Folders with a dot are sessions in the making, which get their names later.
+            let made = !session.file_name().as_encoded_bytes().starts_with(b".");
+            let log = session.path().join("00000000.log");
+            if made && log.is_file() {
                 logs.push(log);
             }
         }
