@@ -145,7 +145,7 @@ fn check_config(
 fn is_covered(error: &ConfigError, flaws: &[Finding]) -> bool {
     let missing = error.message.starts_with("missing field");
     flaws.iter().any(|finding| match finding.flaw {
-        Flaw::Missing => missing && is_parent(&error.field, &finding.path),
+        Flaw::Missing { .. } => missing && is_parent(&error.field, &finding.path),
         Flaw::UnknownKey { .. } => {
             missing && finding.suggestion.is_some() && is_parent(&error.field, &finding.path)
         }

@@ -162,7 +162,7 @@ fn limits(parts: &Parts<'_>) -> String {
 
 impl Parts<'_> {
     /// What a value must be, in words.
-    fn kind(&self, root: &Value) -> String {
+    pub(super) fn kind(&self, root: &Value) -> String {
         let choices = self.choices();
         let mut kinds = Vec::new();
         match &choices[..] {

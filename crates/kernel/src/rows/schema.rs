@@ -9,7 +9,7 @@ use serde_json::{Map, Number, Value};
 
 use super::layer::join;
 use super::nearest::nearest;
-use super::parts::{list, target, types};
+use super::parts::{Parts, list, target, types};
 
 /// `$ref`s that are followed without consuming any of the value.
 const MAX_REFS: usize = 32;
@@ -30,7 +30,10 @@ pub(super) enum Flaw {
     Quoted {
         key: String,
     },
-    Missing,
+    /// With what it takes, in words.
+    Missing {
+        kind: String,
+    },
     /// A whole number that its type does not hold.
     OutOfRange {
         limits: String,
@@ -59,7 +62,7 @@ impl Finding {
             Flaw::Quoted { key } => {
                 format!("unknown key; a key in quotes is one word: write `{key}` without quotes")
             }
-            Flaw::Missing => "is required".to_owned(),
+            Flaw::Missing { kind } => format!("is required: {kind}"),
             Flaw::OutOfRange { limits, found } => format!("must be {limits}, found {found}"),
             Flaw::WrongType { expected, found } => format!("must be {expected}, found {found}"),
             Flaw::NoChoice { found, choices } => {
@@ -99,7 +102,12 @@ impl<'s> Walk<'s> {
             return;
         }
         if !shape.parts.iter().any(|part| takes_type(part, value)) {
-            let expected = expected_types(&shape.parts);
+            let parts = Parts { simple: shape.parts, ..Parts::default() };
+            let expected = match &*parts.kind(self.root) {
+                // Nothing that can be written.
+                "anything" => "left out".to_owned(),
+                kind => kind.to_owned(),
+            };
             let flaw = Flaw::WrongType { expected, found: described(value) };
             return self.push(path.to_owned(), flaw, None);
         }
@@ -210,7 +218,9 @@ impl<'s> Walk<'s> {
         let [part] = parts[..] else { return };
         for key in list(part, "required").iter().filter_map(Value::as_str) {
             if !fields.contains_key(key) && !guessed.iter().any(|name| name == key) {
-                self.push(join(path, key), Flaw::Missing, None);
+                let schema = field_schema(part, key).unwrap_or(&Value::Null);
+                let kind = Parts::of(self.root, schema).kind(self.root);
+                self.push(join(path, key), Flaw::Missing { kind }, None);
             }
         }
     }
@@ -327,25 +337,6 @@ fn property_names(parts: &[&Map<String, Value>]) -> Vec<String> {
         }
     }
     names
-}
-
-fn expected_types(parts: &[&Map<String, Value>]) -> String {
-    let mut names: Vec<&str> = Vec::new();
-    for name in parts.iter().flat_map(|part| types(part)) {
-        let name = match name {
-            "object" => "a table",
-            "array" => "a list",
-            "string" => "a string",
-            "boolean" => "true or false",
-            "integer" => "an integer",
-            "number" => "a number",
-            _ => continue,
-        };
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    if names.is_empty() { "left out".to_owned() } else { names.join(" or ") }
 }
 
 fn described(value: &Value) -> &'static str {

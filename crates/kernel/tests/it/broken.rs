@@ -229,8 +229,8 @@ fn lists_choices_and_several_flaws_at_once() {
                  did you mean `max_bytes`?",
                 "home.toml:5: row `read`, field `config.root`: must be a string, \
                  found true or false",
-                "home.toml:6: row `read`, field `config.modes[0]`: must be a string, \
-                 found an integer",
+                "home.toml:6: row `read`, field `config.modes[0]`: must be one of `text`, \
+                 `binary`, found an integer",
             ],
         ),
     ]);
@@ -247,8 +247,8 @@ fn required_keys_tags_and_maps() {
         (
             "",
             &[
-                "home.toml:4: row `p`, field `config.url`: is required",
-                "home.toml:4: row `p`, field `config.auth`: is required",
+                "home.toml:4: row `p`, field `config.url`: is required: a string",
+                "home.toml:4: row `p`, field `config.auth`: is required: `none` or a table",
             ],
         ),
         (
@@ -272,7 +272,7 @@ fn required_keys_tags_and_maps() {
         ),
         (
             "url = \"x\"\nauth = \"none\"\n[insert.config.models.big]\n",
-            &["home.toml:7: row `p`, field `config.models.big.window`: is required"],
+            &["home.toml:7: row `p`, field `config.models.big.window`: is required: an integer"],
         ),
         (
             "url = \"x\"\nauth = \"none\"\n\
@@ -309,19 +309,24 @@ fn a_patch_that_left_a_required_key_out_is_told_where_it_stood() {
     ];
     let errors = compose(&layers, &catalog(), &references()).unwrap_err();
     let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
-    let whole = "is required; a patch replaces the row's whole `config`: repeat";
+    let whole = "a patch replaces the row's whole `config`: repeat";
     assert_eq!(
         lines,
         [
-            format!("l.toml:3: row `p`, field `config.url`: {whole} `url = …` from m.toml:3"),
             format!(
-                "l.toml:3: row `p`, field `config.auth`: {whole} `auth = …` from bundle base:6"
+                "l.toml:3: row `p`, field `config.url`: is required: a string; {whole} `url = …` \
+                 from m.toml:3"
             ),
             format!(
-                "l.toml:4: row `p`, field `config.models.big.window`: {whole} \
-                 `models.big.window = …` from bundle base:8"
+                "l.toml:3: row `p`, field `config.auth`: is required: `none` or a table; {whole} \
+                 `auth = …` from bundle base:6"
             ),
-            "l.toml:4: row `p`, field `config.models.small.window`: is required".to_owned(),
+            format!(
+                "l.toml:4: row `p`, field `config.models.big.window`: is required: an integer; \
+                 {whole} `models.big.window = …` from bundle base:8"
+            ),
+            "l.toml:4: row `p`, field `config.models.small.window`: is required: an integer"
+                .to_owned(),
         ]
     );
 }

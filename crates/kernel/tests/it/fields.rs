@@ -286,7 +286,7 @@ fn what_is_wrong_with_a_secret_is_said_without_it() {
     let cases = [
         ("key = [\"sk-literal\"]", "key", "must be a string, found a list"),
         ("key = 12345", "key", "must be a string, found an integer"),
-        ("headers = \"sk-literal\"", "headers", "must be a table, found a string"),
+        ("headers = \"sk-literal\"", "headers", "must be a table of strings, found a string"),
         ("headers.a = 12345", "headers.a", "must be a string, found an integer"),
         ("signal = \"sk-literal\"", "signal", "`[withheld]` is none of `fast-one`, `slow`"),
         ("signal = \"sk\"", "signal", "`[withheld]` is none of `fast-one`, `slow`"),

@@ -53,8 +53,8 @@ fn a_value_is_read_with_its_line() {
 
 #[test]
 fn what_cannot_be_read_is_told_by_compose() {
-    let big = "must be from -9223372036854775808 to 9223372036854775807, which is what fits into 64 \
-               bits";
+    let big = "must be from -9223372036854775808 to 9223372036854775807, which is what fits \
+               into 64 bits";
     let cases = [
         ("bundles = [\n", "bundles", "p.toml:1: not valid TOML: unclosed array, expected `]`"),
         (
