@@ -16,7 +16,8 @@ pub(crate) async fn serve(args: ScriptedArgs) -> Result<u8, CliError> {
     let options = ScriptOptions { port: args.port, ..ScriptOptions::default() };
     let ready = |url: &str| {
         terminal::note(&format!(
-            "scripted model at {url}; use it with DEEPSEEK_BASE_URL={url} DEEPSEEK_API_KEY=none"
+            "scripted model at {url}\nto use it:\n  export DEEPSEEK_BASE_URL={url} \
+             DEEPSEEK_API_KEY=none"
         ));
     };
     serve_script(script, options, signals.cancel.clone(), ready)

@@ -43,7 +43,11 @@ pub(super) async fn expand(scope: &Scope, typed: Typed) -> Result<Prompt, CliErr
         return Err(error.with_hint(known(scope).await.0));
     }
     let Some(call) = Call::in_words(&typed.words) else { return plain(typed) };
-    match find_command(scope, call.name).await.map_err(refused)? {
+    let found = match is_command_name(call.name) {
+        true => find_command(scope, call.name).await.map_err(refused)?,
+        false => None,
+    };
+    match found {
         Some(command) => called(command.as_ref(), &call, &typed.input),
         None if Path::new(call.word).symlink_metadata().is_ok() => plain(typed),
         None => Err(unknown(scope, call.name).await),
@@ -63,13 +67,16 @@ struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// The first word must be of the form `/name` or `/a:b`; all else is a plain prompt.
+    /// The first word must look like `/name` or `/a:b`, be it a possible name or not, so that a
+    /// slip of the keyboard is not sent to a model; all else, paths above all, is a plain prompt.
     fn in_words(words: &'a [String]) -> Option<Self> {
         let (first, tail) = words.split_first()?;
         let end = first.find(char::is_whitespace).unwrap_or(first.len());
         let (word, rest) = first.split_at(end);
         let name = word.strip_prefix('/')?;
-        is_command_name(name).then(|| Self { word, name, arguments: Arguments::new(rest, tail) })
+        let is_inner = |c: char| c.is_alphanumeric() || "-_:".contains(c);
+        let looks_so = name.starts_with(char::is_alphabetic) && name.chars().all(is_inner);
+        looks_so.then(|| Self { word, name, arguments: Arguments::new(rest, tail) })
     }
 }
 
@@ -94,7 +101,7 @@ fn refused(error: CommandError) -> CliError {
 
 async fn unknown(scope: &Scope, name: &str) -> CliError {
     let (list, names) = known(scope).await;
-    let near = nearest(name, names.iter().map(String::as_str));
+    let near = nearest(&name.to_lowercase(), names.iter().map(String::as_str));
     let meant = near.map(|near| format!("; did you mean `/{near}`?")).unwrap_or_default();
     let name = terminal::one_line(name, LINE_CELLS);
     CliError::usage(format!("there is no prompt `/{name}`{meant}"))
@@ -161,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_name_after_a_slash_is_a_call() {
+    fn what_looks_like_a_name_after_a_slash_is_a_call() {
         let calls = [
             (&["/fix"][..], "fix", ""),
             (&["/fix a b"], "fix", "a b"),
@@ -170,6 +177,10 @@ mod tests {
             (&["/fix\ta"], "fix", "a"),
             (&["/fix\na\nb"], "fix", "a\nb"),
             (&["/a-1_b:c2:d"], "a-1_b:c2:d", ""),
+            (&["/Fix it"], "Fix", "it"),
+            (&["/fix:"], "fix:", ""),
+            (&["/a::b"], "a::b", ""),
+            (&["/größe"], "größe", ""),
         ];
         for (words, name, arguments) in calls {
             let expected = Some((name.to_owned(), arguments.to_owned()));
@@ -183,14 +194,10 @@ mod tests {
             &["fix"],
             &["//fix"],
             &["/usr/bin is full"],
-            &["/Fix"],
             &["/fix."],
-            &["/fix:"],
             &["/:fix"],
-            &["/a::b"],
             &["/1"],
             &["/-x"],
-            &["/größe"],
             &["/ fix"],
         ];
         for words in plain {

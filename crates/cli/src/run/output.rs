@@ -62,8 +62,8 @@ struct ErrorObject<'a> {
 
 const SCHEMA: &str = "reins.run/1";
 const GO_ON: &str = "what happened so far is in the session; go on with `reins run --continue`";
-const NETWORK: &str = "is the network there, and the address right (the variable \
-                       DEEPSEEK_BASE_URL, or `base_url` of the provider's row)?";
+const NETWORK: &str = "is the network there, and the address right (`base_url` of the provider's \
+                       row, or the variable that stands for it)?";
 
 /// The object of this process was begun; there is never another.
 static PRINTED: AtomicBool = AtomicBool::new(false);

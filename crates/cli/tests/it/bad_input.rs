@@ -135,16 +135,15 @@ fn wrong_models() -> Vec<Mistake> {
             2,
             "provider `deepseek` has no model `deepseek-v4-falsh`; did you mean \
              `deepseek-v4-flash`? Its models are deepseek-v4-flash, deepseek-v4-pro; to use \
-             others, set `config = { vendor = \"deepseek\", unlisted_models = \"allow\" }` for row \
-             `deepseek`",
+             others: `reins config set deepseek.unlisted_models allow`",
         ),
         mistake(
             "a model like no other",
             &["hi", "-m", "deepseek/gpt"],
             2,
             "provider `deepseek` has no model `gpt`; its models are deepseek-v4-flash, \
-             deepseek-v4-pro; to use others, set `config = { vendor = \"deepseek\", \
-             unlisted_models = \"allow\" }` for row `deepseek`",
+             deepseek-v4-pro; to use others: `reins config set \
+             deepseek.unlisted_models allow`",
         ),
         mistake(
             "an unknown provider",

@@ -111,6 +111,18 @@ async fn piped_input_follows_the_text_and_is_no_name_itself() {
 }
 
 #[tokio::test]
+async fn a_slip_in_a_name_is_not_sent() {
+    let rig = Rig::new();
+    rig.prompt("fix.md", "wrong");
+    for prompt in ["/Fix it", "/fix: it", "/FIX", "/fxi it"] {
+        let end = rig.run(&[prompt]).await;
+        assert_eq!(end.code, Some(2), "{prompt}: {}", end.stdout);
+        assert!(end.stderr.contains("; did you mean `/fix`?\n"), "{prompt}: {}", end.stderr);
+    }
+    assert_eq!(rig.bin.logs().unwrap(), Vec::<std::path::PathBuf>::new());
+}
+
+#[tokio::test]
 async fn what_only_looks_like_a_name_is_sent_as_it_is() {
     let rig = Rig::new();
     rig.prompt("fix.md", "wrong");
@@ -119,7 +131,6 @@ async fn what_only_looks_like_a_name_is_sent_as_it_is() {
         "/usr/bin is full",
         " /fix",
         " /nothing",
-        "/Fix it",
         "/fix.",
         "//fix",
         "/ fix",

@@ -146,17 +146,25 @@ impl Template {
         let words = arguments
             .words()
             .map_err(|e| CommandError::new(format!("`/{name}`: {e}")).with_hint(QUOTES))?;
-        if words.len() > last && !self.parts.contains(&Part::All) {
-            let problem = format!(
+        if self.parts.contains(&Part::All) {
+            return Ok(words);
+        }
+        let has_place = |number: usize| {
+            self.parts
+                .iter()
+                .any(|part| matches!(part, Part::Word { number: n, .. } if *n == number))
+        };
+        let problem = match (1..=words.len()).find(|number| !has_place(*number)) {
+            None => return Ok(words),
+            Some(number) if number > last => format!(
                 "`${last}` is the last place for an argument, and there are {} arguments",
                 words.len()
-            );
-            let hint = format!("{}; {QUOTES}", self.usage(name));
-            return Err(self.wrong(line, &problem).with_hint(hint));
-        }
-        Ok(words)
+            ),
+            Some(number) => format!("there is no `${number}`, so argument {number} has no place"),
+        };
+        let hint = format!("{}; {QUOTES}", self.usage(name));
+        Err(self.wrong(line, &problem).with_hint(hint))
     }
-
     fn usage(&self, name: &str) -> String {
         match &self.argument_hint {
             Some(hint) => format!("usage: /{name} {hint}"),

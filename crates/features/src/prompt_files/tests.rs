@@ -34,7 +34,7 @@ fn placeholders_become_arguments() {
         ("$1st $1_ $1é", "x", "xst x_ xé"),
         ("<$1> <$2>", "'a b' \"c 'd'\"", "<a b> <c 'd'>"),
         ("<$1>", "\"\"", "<>"),
-        ("$9", "1 2 3 4 5 6 7 8 nine", "nine"),
+        ("$1$2$3$4$5$6$7$8 $9", "1 2 3 4 5 6 7 8 nine", "12345678 nine"),
         ("$1 of $ARGUMENTS", "a b c", "a of a b c"),
         // What an argument contains is not looked at again.
         ("$1 $2", "'$2' $ARGUMENTS", "$2 $ARGUMENTS"),
@@ -134,7 +134,9 @@ fn arguments_that_do_not_fit_are_refused_where_they_would_stand() {
     let problem = "`$2` is the last place for an argument, and there are 3 arguments";
     assert_eq!(more.message, format!("{line}{problem}"));
     assert!(more.hint.unwrap().starts_with("usage: /fix FILE LINE; quote a word"));
-    assert_eq!(expand("$2", "a b").as_deref(), Ok("b"), "the first may be left unused");
+    let gap = expand("$0 and $3", "a b c").unwrap_err();
+    assert_eq!(gap.message, "/p/fix.md:1: there is no `$1`, so argument 1 has no place");
+    assert_eq!(expand("$2, $ARGUMENTS", "a b").as_deref(), Ok("b, a b"), "all of it has a place");
 
     let open = expand(&two, "it's 7").unwrap_err();
     assert_eq!(open.message, "`/fix`: the quote ' in the arguments is not closed");

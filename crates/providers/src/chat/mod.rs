@@ -86,11 +86,10 @@ impl ChatProvider {
             None => "its".to_owned(),
         };
         let message = format!(
-            "provider `{}` has no model `{id}`; {near} models are {}; to use others, set `config = \
-             {{ vendor = \"{}\", unlisted_models = \"allow\" }}` for row `{}`",
+            "provider `{}` has no model `{id}`; {near} models are {}; to use others: `reins config \
+             set {}.unlisted_models allow`",
             route.id,
             ids.join(", "),
-            route.vendor,
             route.row
         );
         Err(Failure::new(FailureCode::InvalidRequest, message))
@@ -229,6 +228,13 @@ fn trimmed(base: &str) -> &str {
     base.trim().trim_end_matches('/')
 }
 
+/// Whether what follows the host's colon, if there is one, is a port.
+fn has_port(host: &str) -> bool {
+    let authority = host.split('/').next().unwrap_or_default();
+    let after_address = authority.rsplit_once(']').map_or(authority, |(_, rest)| rest);
+    after_address.rsplit_once(':').is_none_or(|(_, port)| port.parse::<u16>().is_ok())
+}
+
 /// What is wrong with a base URL, to be read after what it came from.
 pub(crate) fn base_fault(base: &str) -> Option<String> {
     let base = trimmed(base);
@@ -236,7 +242,8 @@ pub(crate) fn base_fault(base: &str) -> Option<String> {
     if host.is_some_and(|host| host.split('/').next().is_some_and(|host| host.contains('@'))) {
         return Some("holds a name or password; a key belongs in `api_key`".to_owned());
     }
-    let no_url = host.is_none_or(|host| host.is_empty() || host.starts_with('/'))
+    let no_url = host
+        .is_none_or(|host| host.is_empty() || host.starts_with('/') || !has_port(host))
         || base.contains(|c: char| c.is_whitespace() || c.is_control() || matches!(c, '?' | '#'));
     if !no_url && base.ends_with("/chat/completions") {
         return Some("must not hold `/chat/completions`, which is appended to it".to_owned());

@@ -54,8 +54,7 @@ fn what_cannot_work_is_refused_before_any_request() {
         unknown.to_string(),
         "INVALID_REQUEST: provider `deepseek` has no model `deepseek-v4-flsh`; did you mean \
          `deepseek-v4-flash`? Its models are deepseek-v4-flash, deepseek-v4-pro; to use \
-         others, set `config = { vendor = \"deepseek\", unlisted_models = \"allow\" }` for row \
-         `row-1`"
+         others: `reins config set row-1.unlisted_models allow`"
     );
     let effort = deepseek.resolve(asking("deepseek-v4-pro", Some("low"))).unwrap_err();
     assert_eq!(
