@@ -7,7 +7,7 @@ use reins_agent::{
     Agent, AgentError, AgentFactory, AgentOrder, PresetScope, PresetSelected, Provider,
     SessionOrder, TurnLimits, find_provider,
 };
-use reins_kernel::{Catalog, Origin, Row, RowError, RowWarning, Scope, nearest};
+use reins_kernel::{Catalog, Origin, Row, RowError, RowErrorKind, RowWarning, Scope, nearest};
 use reins_schema::{CallConfig, Failure, Payload, SessionId, SessionRecovered};
 use reins_session::Status;
 use reins_store::{Listing, Store, StoreError};
@@ -459,11 +459,12 @@ fn row_of<'r>(rows: &'r [Row], plugin: &str) -> Option<&'r Row> {
 fn row_error(row: &Row, field: &str, problem: String) -> RowError {
     let Origin { layer, file, line, .. } = row.field_origin(field);
     let (row, field) = (Some(row.id.clone()), Some(format!("config.{field}")));
-    RowError { layer, file, line, row, field, problem, suggestion: None }
+    RowError { layer, file, line, row, field, problem, ..RowError::default() }
 }
 
 /// Where the row that would provide the service is disabled, or which plugin would.
 fn missing_service(service: &str, rows: &[Row], catalog: &Catalog) -> RowError {
+    let kind = RowErrorKind::NeedsService;
     let plugins = catalog.plugins().into_iter();
     let plugins: Vec<&str> =
         plugins.filter(|plugin| plugin.provides.contains(&service)).map(|p| p.name).collect();
@@ -474,21 +475,12 @@ fn missing_service(service: &str, rows: &[Row], catalog: &Catalog) -> RowError {
              add a bundle that has one",
             plugins.join("` or `")
         );
-        let layer = "".into();
-        return RowError {
-            layer,
-            file: None,
-            line: 0,
-            row: None,
-            field: None,
-            problem,
-            suggestion: None,
-        };
+        return RowError { kind, problem, ..RowError::default() };
     };
     let problem = format!("Reins needs its service `{service}`; take `disabled` out");
     let Origin { layer, file, line, .. } = by;
-    let (row, field) = (Some(row.id.clone()), None);
-    RowError { layer, file, line, row, field, problem, suggestion: None }
+    let row = Some(row.id.clone());
+    RowError { layer, file, line, row, problem, kind, ..RowError::default() }
 }
 
 fn lines(errors: &[RowError]) -> String {

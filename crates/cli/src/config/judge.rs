@@ -203,8 +203,7 @@ fn of_host(error: HostError) -> Vec<RowError> {
         return errors;
     }
     let problem = error.to_string();
-    let (row, field, suggestion) = (None, None, None);
-    vec![RowError { layer: "".into(), file: None, line: 0, row, field, problem, suggestion }]
+    vec![RowError { problem, ..RowError::default() }]
 }
 
 /// Those of the errors that are not among the known ones, be these on another line.

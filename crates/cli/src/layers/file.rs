@@ -175,10 +175,8 @@ pub(super) fn error(layer: &str, path: Option<&Path>, line: u32, problem: String
         layer: layer.into(),
         file: path.map(Arc::from),
         line,
-        row: None,
-        field: None,
         problem,
-        suggestion: None,
+        ..RowError::default()
     }
 }
 

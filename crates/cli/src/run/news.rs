@@ -125,12 +125,9 @@ mod tests {
     fn error(line: u32, problem: &str) -> RowError {
         RowError {
             layer: "home settings".into(),
-            file: None,
             line,
-            row: None,
-            field: None,
             problem: problem.to_owned(),
-            suggestion: None,
+            ..RowError::default()
         }
     }
 

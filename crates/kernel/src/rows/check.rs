@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::compose::{Ready, Row};
-use super::error::RowError;
+use super::error::{RowError, RowErrorKind};
 use super::layer::join;
 use super::nearest::nearest;
 use super::reference::{BadReference, References, expand};
@@ -137,6 +137,9 @@ fn check_config(
         }
         let mut error = row.config_error(&finding.path, problem);
         error.suggestion = finding.suggestion;
+        if matches!(finding.flaw, Flaw::WrongType { .. }) {
+            error.kind = RowErrorKind::WrongType;
+        }
         errors.push(error);
     }
 }

@@ -97,9 +97,8 @@ impl Row {
             file: self.origin.file.clone(),
             line: self.origin.line,
             row: Some(self.id.clone()),
-            field: None,
             problem,
-            suggestion: None,
+            ..RowError::default()
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::origin::place;
 /// One thing that is wrong. Its text is
 /// ``<file>:<line>: row `<id>`, field `<path>`: <problem>; did you mean `<x>`?``, with the
 /// layer's name in place of a file that is not there, and without what is not known.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RowError {
     /// Name of the layer; empty when no layer is to blame.
     pub layer: Arc<str>,
@@ -25,6 +25,20 @@ pub struct RowError {
     pub problem: String,
     /// The nearest known name.
     pub suggestion: Option<String>,
+    /// What sort of thing is wrong.
+    pub kind: RowErrorKind,
+}
+
+/// The sorts of [`RowError`] that are handled differently.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RowErrorKind {
+    /// A service that a row needs is not there.
+    NeedsService,
+    /// A field of the `config` holds a value of another type than it takes.
+    WrongType,
+    /// Anything else.
+    #[default]
+    Other,
 }
 
 /// One thing that has no effect, and was probably meant to. Same text as [`RowError`].

@@ -346,9 +346,8 @@ fn waits(change: &RowChange) -> RowWarning {
         file: change.origin.file.clone(),
         line: change.origin.line,
         row: Some(change.row.clone()),
-        field: None,
         problem: format!("{}, which takes effect when Reins starts again", change.what),
-        suggestion: None,
+        ..RowError::default()
     })
 }
 

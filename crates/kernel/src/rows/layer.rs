@@ -84,9 +84,8 @@ impl Source {
             file: self.file.clone(),
             line,
             row: row.map(str::to_owned),
-            field: None,
             problem,
-            suggestion: None,
+            ..RowError::default()
         }
     }
 }

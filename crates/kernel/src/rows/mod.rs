@@ -19,7 +19,7 @@ mod written;
 
 pub use changes::RowChange;
 pub use compose::{Composition, Row, compose};
-pub use error::{RowError, RowWarning};
+pub use error::{RowError, RowErrorKind, RowWarning};
 pub use fields::FieldDoc;
 pub use generation::{Generation, Root, RowScope};
 pub use layer::{Layer, MAX_LAYER_BYTES};

@@ -4,7 +4,7 @@ use std::any::TypeId;
 use std::collections::{BTreeSet, HashMap};
 
 use super::compose::Row;
-use super::error::RowError;
+use super::error::{RowError, RowErrorKind};
 use crate::plugin::PluginDef;
 use crate::{Catalog, Places, Reload, Scope, ServiceKey};
 
@@ -203,7 +203,8 @@ fn missing(
         ([], plugins) => format!("insert a row of plugin {}", plugins.join(" or ")),
         (could, _) => format!("enable row {}", could.join(" or ")),
     };
-    row.error(format!("needs service `{}`, which no enabled row provides; {hint}", key.name()))
+    let problem = format!("needs service `{}`, which no enabled row provides; {hint}", key.name());
+    RowError { kind: RowErrorKind::NeedsService, ..row.error(problem) }
 }
 
 /// A row with what disabled it.

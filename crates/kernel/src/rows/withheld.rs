@@ -6,12 +6,27 @@ use super::check::{SECRET_MIN_BYTES, replaced};
 use super::layer::join;
 use super::parts::{Parts, list};
 use super::reference::is_variable;
+use crate::Catalog;
 
 /// What stands for such a value.
 const WITHHELD: &str = "[withheld]";
 
 /// Longest word before a reference, as in `Bearer ${env:NAME}`; a longer one may be a secret.
 const MAX_SCHEME_CHARS: usize = 16;
+
+impl Catalog {
+    /// A `config` of this plugin as it may be shown: `"[withheld]"` stands for every secret that is
+    /// written in it. Of an unknown plugin nothing is known to be secret.
+    pub fn withhold(&self, plugin: &str, config: &toml::Table) -> toml::Table {
+        self.schema(plugin).map_or_else(|| config.clone(), |schema| shown(config, &schema))
+    }
+}
+
+/// As [`Catalog::withhold`], by the plugin's schema.
+pub(super) fn shown(config: &toml::Table, schema: &Value) -> toml::Table {
+    let withheld = Withheld::of(schema, config, &Value::Null);
+    if withheld.paths.is_empty() { config.clone() } else { withheld.config }
+}
 
 /// The secret values of a `config` that are written in it, not referred to.
 #[derive(Clone, Default)]

@@ -1,10 +1,8 @@
 //! What the layers wrote into the `config` of a row, for people.
 
-use serde_json::Value;
-
 use super::compose::Row;
 use super::layer::{ConfigText, join};
-use super::withheld::Withheld;
+use super::withheld::shown;
 use crate::{Catalog, Origin};
 
 /// What one `config` says of a field.
@@ -30,7 +28,7 @@ impl Row {
                 line: text.line_of(path),
                 ..self.origin.clone()
             },
-            value: get(&shown(text, &schema), path),
+            value: get(&shown(&text.value, &schema), path),
         };
         self.replaced.iter().chain([&self.text]).map(of).collect()
     }
@@ -42,12 +40,6 @@ impl Row {
         list_table(&self.config, "", &mut paths);
         paths
     }
-}
-
-/// The `config` without the secrets that are written in it.
-fn shown(text: &ConfigText, schema: &Value) -> toml::Table {
-    let withheld = Withheld::of(schema, &text.value, &Value::Null);
-    if withheld.paths.is_empty() { text.value.clone() } else { withheld.config }
 }
 
 fn get(table: &toml::Table, path: &str) -> Option<toml::Value> {

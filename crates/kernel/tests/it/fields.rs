@@ -273,6 +273,10 @@ token = "${env:TOKEN}"
     );
     let again = compose(&[layer("dump", None, &dump)], &catalog(), &references()).unwrap();
     assert_eq!(again.rows[0].config["key"].as_str(), Some("[withheld]"));
+    // Whoever shows a `config` otherwise shows the same.
+    let config = &composed(config).unwrap().rows[0].config;
+    assert_eq!(catalog().withhold("everything", config), again.rows[0].config);
+    assert_eq!(catalog().withhold("unknown", config), *config);
 }
 
 #[test]
