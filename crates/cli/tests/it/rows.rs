@@ -182,7 +182,7 @@ pub(crate) const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "no TOML",
         "[[row]\nid = \"bash\"\n",
-        "p.toml:1: not valid TOML: unclosed array table, expected `]`",
+        "p.toml:1: not valid TOML: the brackets are not closed; end them with `]]`",
     ),
 ];
 

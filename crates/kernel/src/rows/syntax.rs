@@ -51,6 +51,69 @@ fn fault(text: &str, error: &Error) -> Fault {
     Fault { at, problem }
 }
 
+/// What the parser's words begin with, the longer before the shorter, and what is said for it.
+const PLAIN: &[(&str, &str)] = &[
+    ("invalid basic string", "the string is not closed; end it with `\"`"),
+    ("invalid literal string", "the string is not closed; end it with `'`"),
+    (
+        "invalid multi-line basic string",
+        "the text that begins here is not closed; end it with `\"\"\"`",
+    ),
+    (
+        "invalid multi-line literal string",
+        "the text that begins here is not closed; end it with `'''`",
+    ),
+    ("missing opening quote", "a quotation mark is missing before the text"),
+    ("invalid value", "the escape `\\u` or `\\U` stands for no character"),
+    ("too few unicode value digits", "the escape `\\u` takes four digits, `\\U` eight"),
+    ("key with no value", NO_VALUE),
+    ("missing value for key", NO_VALUE),
+    ("missing assignment", NO_VALUE),
+    ("unquoted keys cannot be empty", NO_KEY),
+    ("missing key", NO_KEY),
+    ("keys cannot be multi-line", "a key must stand on one line"),
+    (
+        "invalid unquoted key",
+        "a key of other characters than letters, digits, `-` and `_` must stand in quotes",
+    ),
+    ("invalid key-value pair", "this is no `key = value`"),
+    ("invalid inline table element", "this is no `key = value`"),
+    ("unexpected key or value", "the rest of this line belongs on a line of its own"),
+    (
+        "cannot extend value of type inline table",
+        "what stands between braces cannot be added to; \
+     write all of it in one place",
+    ),
+    ("cannot extend value", "this key has a value already, and cannot hold other keys"),
+    ("extra comma", "there is a comma too many"),
+    ("extra `=`", "there is a `=` too many"),
+    ("extra assignment", "there is a `=` too many, or a comma is missing before the key"),
+    ("missing comma between key-value pairs", "a comma is missing before this `key = value`"),
+    ("missing comma", "the list is not closed, or a comma is missing in it"),
+    ("unclosed array table", "the brackets are not closed; end them with `]]`"),
+    ("unclosed table", "the bracket is not closed; end it with `]`"),
+    ("unclosed array", "the list is not closed; end it with `]`"),
+    ("unclosed inline table", "the table is not closed; end it with `}`"),
+    ("missing table open", "there is a `]` without a `[`"),
+    ("missing array opening", "there is a `]` without a `[`"),
+    ("missing inline table opening", "there is a `}` without a `{`"),
+    ("unexpected leading zero", "a number must not begin with 0"),
+    ("invalid date", "this is no date; text stands in quotes"),
+    ("invalid time", "this is no time; text stands in quotes"),
+    ("unexpected `=` in array", "a list holds values, not `key = value`"),
+    ("`_` may only go between digits", NO_NUMBER),
+    ("invalid fraction", NO_NUMBER),
+    ("invalid mantissa", NO_NUMBER),
+    ("invalid exponent", NO_NUMBER),
+    ("carriage return", "a carriage return alone ends no line; save the file with usual line ends"),
+    ("invalid comment character", "a control character in a comment; take it out"),
+];
+
+const NO_VALUE: &str = "a key without a value; write `key = value`";
+const NO_KEY: &str = "a key is missing; write `key = value`";
+const NO_NUMBER: &str =
+    "this is no number; numbers have no commas and no units, text stands in quotes";
+
 struct Around<'t> {
     line: &'t str,
     found: &'t str,
@@ -70,21 +133,7 @@ impl Around<'_> {
             "invalid basic string" | "invalid multi-line basic string" if !found.is_empty() => {
                 return control_character(found);
             }
-            "invalid basic string" => "the string is not closed; end it with `\"`",
-            "invalid literal string" if !line.contains('\'') => {
-                "this cannot be read; text stands in quotes, numbers have no commas and no units"
-            }
-            "invalid literal string" => "the string is not closed; end it with `'`",
-            "invalid multi-line basic string" => {
-                "the text that begins here is not closed; end it with `\"\"\"`"
-            }
-            "invalid multi-line literal string" => {
-                "the text that begins here is not closed; end it with `'''`"
-            }
             "missing escaped value" => return self.escape(),
-            "invalid value" if words.contains("unicode") => {
-                "the escape `\\u` or `\\U` stands for no character"
-            }
             "duplicate key" if ["row", "insert"].contains(found) => {
                 return format!(
                     "`{found}` is there in two forms; write `[[{found}]]` for each, and its other \
@@ -92,34 +141,28 @@ impl Around<'_> {
                 );
             }
             "duplicate key" => return format!("the key `{found}` is there twice; keep one"),
+            "invalid literal string" if !line.contains('\'') => {
+                "this cannot be read; text stands in quotes, numbers have no commas and no units"
+            }
             "key with no value" if is_key_with_colon(line) => {
                 "write `key = value` instead of `key: value`"
             }
-            "key with no value" => "a key without a value; write `key = value`",
+            "key with no value" if ["row", "insert"].contains(&line.trim_end_matches(']')) => {
+                "the brackets are missing; write `[[row]]` or `[[insert]]`"
+            }
+            "key with no value" if line.contains('=') => {
+                "a key with a blank in it must stand in quotes"
+            }
             "unquoted keys cannot be empty" if line.starts_with('[') => {
                 "a name is missing in the brackets; write `[[row]]` or `[[insert]]`"
             }
-            "unquoted keys cannot be empty" => "a key is missing; write `key = value`",
-            "unexpected key or value" => "what follows the value belongs on a line of its own",
             "invalid key-value pair" if line.starts_with('{') => {
                 "this looks like JSON; write TOML, `[[row]]` and below it `key = value`"
             }
-            "invalid key-value pair" => "this is no `key = value`",
-            "unexpected leading zero" => "a number must not begin with 0",
-            "invalid unquoted key" => {
-                "a key of other characters than letters, digits, `-` and `_` must stand in quotes"
+            _ => {
+                let known = PLAIN.iter().find(|(start, _)| kind.starts_with(start));
+                known.map_or(words, |(_, said)| said)
             }
-            "carriage return must be followed by newline" => {
-                "a carriage return alone ends no line; save the file with usual line ends"
-            }
-            "invalid comment character" => "a control character in a comment; take it out",
-            "missing comma between array elements" => {
-                "the list is not closed, or a comma is missing in it"
-            }
-            _ if kind.starts_with("cannot extend value of type inline table") => {
-                "what is written between braces cannot be added to; write all of it in one place"
-            }
-            _ => words,
         };
         said.to_owned()
     }
@@ -134,9 +177,7 @@ impl Around<'_> {
             _ if begins(&['“', '”', '„', '‘', '’', '«', '»']) => {
                 "these quotation marks do not count; write `\"`"
             }
-            _ if word.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c)) => {
-                "this is no number; numbers have no commas and no units, text stands in quotes"
-            }
+            _ if word.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c)) => NO_NUMBER,
             _ => "text must stand in quotes, as in `key = \"text\"`",
         }
     }

@@ -27,7 +27,10 @@ const KNOWN: &str = "known are `${home}`, `${env:NAME}`, `${env:NAME:-default}`;
 #[test]
 fn the_shape_of_a_layer() {
     check(&[
-        ("[[row]\n", &["home.toml:1: not valid TOML: unclosed array table, expected `]`"]),
+        (
+            "[[row]\n",
+            &["home.toml:1: not valid TOML: the brackets are not closed; end them with `]]`"],
+        ),
         ("a = 1\na = 2\n", &["home.toml:2: not valid TOML: the key `a` is there twice; keep one"]),
         (
             "[[rows]]\nid = \"read\"\n",

@@ -56,7 +56,11 @@ fn what_cannot_be_read_is_told_by_compose() {
     let big = "must be from -9223372036854775808 to 9223372036854775807, which is what fits \
                into 64 bits";
     let cases = [
-        ("bundles = [\n", "bundles", "p.toml:1: not valid TOML: unclosed array, expected `]`"),
+        (
+            "bundles = [\n",
+            "bundles",
+            "p.toml:1: not valid TOML: the list is not closed; end it with `]`",
+        ),
         (
             "\nbundles = []\nbundles = []\n",
             "bundles",

@@ -144,7 +144,10 @@ async fn a_patch_is_no_option_here() {
 #[tokio::test]
 async fn a_file_that_is_no_toml_is_not_made_longer() {
     for (text, message) in [
-        ("[[row]\nid = 'bash'\n", "{file}:1: not valid TOML: unclosed array table, expected `]`"),
+        (
+            "[[row]\nid = 'bash'\n",
+            "{file}:1: not valid TOML: the brackets are not closed; end them with `]]`",
+        ),
         (
             "x = 1\n[row]\nid = 'a'\n",
             "{file}:1: field `x`: unknown key; a layer has `[[insert]]` and `[[row]]` tables\n\
