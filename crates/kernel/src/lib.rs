@@ -19,7 +19,7 @@ pub use plugin::{
 };
 pub use rows::{
     Composition, FieldDoc, Generation, Layer, MAX_LAYER_BYTES, References, Root, Row, RowChange,
-    RowError, RowErrorKind, RowScope, RowWarning, Written, compose, nearest,
+    RowError, RowErrorKind, RowScope, RowWarning, Written, as_written, compose, nearest,
 };
 pub use scope::{
     Chain, Conflict, Contained, ContainedWhere, Contribution, ContributionKind, Entry, LayerInfo,

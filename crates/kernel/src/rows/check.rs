@@ -137,9 +137,11 @@ fn check_config(
         }
         let mut error = row.config_error(&finding.path, problem);
         error.suggestion = finding.suggestion;
-        if matches!(finding.flaw, Flaw::WrongType { .. }) {
-            error.kind = RowErrorKind::WrongType;
-        }
+        error.kind = match finding.flaw {
+            Flaw::Missing { .. } => RowErrorKind::Missing,
+            Flaw::WrongType { .. } => RowErrorKind::WrongType,
+            _ => RowErrorKind::Other,
+        };
         errors.push(error);
     }
 }

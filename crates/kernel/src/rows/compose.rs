@@ -122,26 +122,8 @@ pub fn compose(
     catalog: &Catalog,
     references: &References<'_>,
 ) -> Result<Composition, Vec<RowError>> {
-    let mut rows: Vec<Row> = Vec::new();
     let mut errors = Vec::new();
-    let mut warnings = Vec::new();
-    for layer in layers {
-        let items = read_layer(layer, &mut errors);
-        for item in items.inserts {
-            insert(&mut rows, item, &items.source, &mut errors);
-        }
-        for item in items.patches {
-            match rows.iter().position(|row| row.id == item.id) {
-                Some(at) => {
-                    if item.config.is_none() && item.disabled.is_none() {
-                        warnings.push(empty_patch(&item, &items.source));
-                    }
-                    patch(&mut rows[at], item, &items.source, &mut errors);
-                }
-                None => warnings.push(absent(&rows, &item, &items.source)),
-            }
-        }
-    }
+    let Composition { mut rows, warnings } = applied(layers, &mut errors);
     for row in &mut rows {
         check_row(row, catalog, references, &mut errors);
     }
@@ -149,6 +131,36 @@ pub fn compose(
     let rank = |error: &RowError| layers.iter().position(|layer| *layer.name == *error.layer);
     errors.sort_by_key(|error| (rank(error), error.line));
     if errors.is_empty() { Ok(Composition { rows, warnings }) } else { Err(errors) }
+}
+
+/// The rows as far as they can be read: neither their plugins nor what their `config` holds is
+/// looked at, and what is wrong is left out. For showing and editing what is written; such rows
+/// cannot be built.
+pub fn as_written(layers: &[Layer]) -> Vec<Row> {
+    applied(layers, &mut Vec::new()).rows
+}
+
+fn applied(layers: &[Layer], errors: &mut Vec<RowError>) -> Composition {
+    let mut rows: Vec<Row> = Vec::new();
+    let mut warnings = Vec::new();
+    for layer in layers {
+        let items = read_layer(layer, errors);
+        for item in items.inserts {
+            insert(&mut rows, item, &items.source, errors);
+        }
+        for item in items.patches {
+            match rows.iter().position(|row| row.id == item.id) {
+                Some(at) => {
+                    if item.config.is_none() && item.disabled.is_none() {
+                        warnings.push(empty_patch(&item, &items.source));
+                    }
+                    patch(&mut rows[at], item, &items.source, errors);
+                }
+                None => warnings.push(absent(&rows, &item, &items.source)),
+            }
+        }
+    }
+    Composition { rows, warnings }
 }
 
 fn origin_of(source: &Source, item: &Item, rank: usize) -> Origin {

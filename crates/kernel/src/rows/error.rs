@@ -34,6 +34,8 @@ pub struct RowError {
 pub enum RowErrorKind {
     /// A service that a row needs is not there.
     NeedsService,
+    /// A field is left out that the table around it needs.
+    Missing,
     /// A field of the `config` holds a value of another type than it takes.
     WrongType,
     /// Anything else.
@@ -44,6 +46,14 @@ pub enum RowErrorKind {
 /// One thing that has no effect, and was probably meant to. Same text as [`RowError`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowWarning(pub RowError);
+
+impl RowError {
+    /// Whether the other says the same, be it on another line.
+    pub fn is_same(&self, other: &Self) -> bool {
+        let line = other.line;
+        Self { line, ..self.clone() } == *other
+    }
+}
 
 impl fmt::Display for RowError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

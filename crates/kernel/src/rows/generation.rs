@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 
-use super::changes::{RowChange, changes};
+use super::changes::{MOVED, RowChange, changes};
 use super::compose::{Composition, Row};
 use super::error::{RowError, RowWarning};
 use super::plan::{check_places, mount_order, split, start_order};
@@ -31,8 +31,8 @@ pub struct Generation {
     pub rows: Vec<Row>,
     /// Changes of rows that wait until the process starts again.
     pub waiting: Vec<RowWarning>,
-    // After the rows that reload: they may use it to their end.
-    standing: Arc<Standing>,
+    // After the rows that reload: they may use it to their end. `None` = stopped.
+    standing: Mutex<Option<Arc<Standing>>>,
 }
 
 /// What lives as long as the process.
@@ -132,15 +132,16 @@ impl Stack {
     }
 }
 
-async fn stop(stack: Mutex<Stack>, scope: &Scope) {
-    stack.into_inner().unwrap_or_else(PoisonError::into_inner).stop(scope).await;
+/// Takes out what is there and leaves nothing.
+fn take<T: Default>(of: &Mutex<T>) -> T {
+    std::mem::take(&mut *of.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 impl Standing {
     /// Gives up a share; the last one to do so stops the rows.
     async fn leave(standing: Arc<Self>) {
         if let Some(standing) = Arc::into_inner(standing) {
-            stop(standing.mounted, &standing.scope).await;
+            take(&standing.mounted).stop(&standing.scope).await;
         }
     }
 }
@@ -148,14 +149,21 @@ impl Standing {
 impl Generation {
     /// Stops the rows in reverse mount order; of each the contributions are withdrawn first, then
     /// its `on_stop` work is awaited, last registered first. A panic there is contained. The last
-    /// generation of a process stops the rows that all of them shared, too.
-    pub fn stop(self) -> BoxFuture<'static, ()> {
+    /// generation of a process stops the rows that all of them shared, too. Whoever still holds the
+    /// generation holds an empty one; another stop does nothing.
+    pub fn stop(&self) -> BoxFuture<'static, ()> {
+        let (live, standing, scope) = (take(&self.live), take(&self.standing), self.scope.clone());
         Box::pin(async move {
-            let Self { scope, live, standing, .. } = self;
-            stop(live, &scope).await;
+            live.stop(&scope).await;
             drop(scope);
-            Standing::leave(standing).await;
+            if let Some(standing) = standing {
+                Standing::leave(standing).await;
+            }
         })
+    }
+
+    fn standing(&self) -> Option<Arc<Standing>> {
+        self.standing.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Builds what follows this generation from `composition`, beside it. Changed rows that stay
@@ -164,16 +172,22 @@ impl Generation {
     ///
     /// # Errors
     /// As [`Composition::build`], for the rows that wait, too: what could not start is refused now.
-    /// And a row that reloads needs a service of a row that waits. This generation is not touched;
-    /// when it was stopped meanwhile, the rows that all generations shared are stopped, too.
+    /// And a row that reloads needs a service of a row that waits. Or this generation was stopped.
+    /// It is not touched; when it is stopped meanwhile, the rows that all generations shared are
+    /// stopped, too.
     pub fn next(
         &self,
         composition: Composition,
         catalog: &Catalog,
     ) -> BoxFuture<'static, Result<Self, Vec<RowError>>> {
-        let given = |key| self.standing.given.has(key);
+        let Some(standing) = self.standing() else {
+            let problem = format!("generation {} was stopped; nothing follows it", self.number);
+            let error = RowError { problem, ..RowError::default() };
+            return Box::pin(std::future::ready(Err(vec![error])));
+        };
+        let given = |key| standing.given.has(key);
         let checked = start_order(&composition.rows, catalog, &given).map(drop);
-        let (number, standing, catalog) = (self.number + 1, self.standing.clone(), catalog.clone());
+        let (number, catalog) = (self.number + 1, catalog.clone());
         Box::pin(async move {
             let built = match checked {
                 Ok(()) => Self::beside(composition, &catalog, number, standing.clone()).await,
@@ -204,7 +218,7 @@ impl Generation {
             return Err(doubles);
         }
         let waiting = waiting.iter().map(waits).collect();
-        let live = Mutex::new(mounted);
+        let (live, standing) = (Mutex::new(mounted), Mutex::new(Some(standing)));
         Ok(Self { number, scope, rows, waiting, live, standing })
     }
 
@@ -243,8 +257,9 @@ impl Generation {
 
 impl RowScope {
     /// Stops the rows as [`Generation::stop`] does.
-    pub fn stop(self) -> BoxFuture<'static, ()> {
-        Box::pin(async move { stop(self.mounted, &self.scope).await })
+    pub fn stop(&self) -> BoxFuture<'static, ()> {
+        let (mounted, scope) = (take(&self.mounted), self.scope.clone());
+        Box::pin(async move { mounted.stop(&scope).await })
     }
 
     /// Whether another composition would give anything else.
@@ -331,7 +346,7 @@ fn doubles(
 ) -> Vec<RowError> {
     let goes_on = |origin: &Origin| {
         standing.rows.iter().any(|row| *row.id == *origin.row)
-            && !waiting.iter().any(|change| *change.row == *origin.row)
+            && !waiting.iter().any(|change| *change.row == *origin.row && change.what != MOVED)
     };
     let shadows = scope.shadows(&standing.scope).into_iter();
     let mut conflicts: Vec<Conflict> = shadows.filter(|one| goes_on(&one.first)).collect();

@@ -149,6 +149,7 @@ async fn a_row_that_reloads_comes_and_goes_whole() {
     let generation = build(&["live-registry:r"]).await;
     let (weak, _registration) = probe(&generation.scope);
     generation.stop().await;
+    drop(generation);
     assert!(weak.upgrade().is_none(), "something still holds the scope");
 }
 
@@ -166,6 +167,7 @@ async fn a_row_that_stays_comes_and_goes_whole() {
     let generation = build(&["registry:r"]).await;
     let (weak, _registration) = probe(generation.scope.parent().unwrap());
     generation.stop().await;
+    drop(generation);
     assert!(weak.upgrade().is_none(), "something still holds the scope");
 }
 
@@ -190,6 +192,7 @@ async fn a_nested_row_comes_and_goes_whole() {
     let below = nested(&generation, &["registry:r"]).await.unwrap();
     let (weak, _registration) = probe(&below.scope);
     below.stop().await;
+    drop(below);
     assert!(weak.upgrade().is_none(), "something still holds the scope");
 }
 

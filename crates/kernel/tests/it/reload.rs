@@ -393,3 +393,30 @@ async fn a_generation_given_up_in_the_making_leaves_nothing() {
     old.stop().await;
     assert_eq!(alive(), [""; 0]);
 }
+
+#[tokio::test]
+async fn a_row_that_stands_elsewhere_is_told_and_those_that_make_room_are_not() {
+    let before = ["tool:a", "tool:b", "post:s", "tool:c", "post:t", "tool:d", "tool:off off"];
+    let first = build(&before).await;
+    let cases: [(&[&str], &[&str], bool); 6] = [
+        (&["tool:off off", "tool:a", "post:s", "tool:b", "post:t", "tool:c", "tool:d"], &[], false),
+        (&["tool:b", "tool:c", "tool:d", "tool:a", "post:s", "post:t"], &["a moved"], false),
+        (&["tool:d", "tool:a", "tool:b", "tool:c", "post:s", "post:t"], &["d moved"], false),
+        (&["tool:d", "post:t", "post:s"], &["a removed", "b removed", "c removed"], true),
+        (
+            &["tool:b", "tool:a tag=x", "tool:c", "tool:d", "post:s", "post:t"],
+            &["a changed"],
+            false,
+        ),
+        (&["tool:d", "tool:c", "tool:b", "tool:a"], &["d moved", "c moved", "a moved"], false),
+    ];
+    for (rows, expected, waits) in cases {
+        let second = next(&first, rows).await.unwrap();
+        let changes = second.changes_since(&first, &catalog()).into_iter();
+        let told: Vec<String> = changes.map(|one| format!("{} {}", one.row, one.what)).collect();
+        assert_eq!(told, expected, "{rows:?}");
+        let waiting = waiting(&second);
+        let moved = waiting.iter().any(|words| words.contains("`: moved, which"));
+        assert_eq!(moved, waits, "{waiting:?}");
+    }
+}

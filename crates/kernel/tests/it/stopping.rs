@@ -230,3 +230,27 @@ async fn who_still_uses_a_value_keeps_it_after_the_stop() {
     assert_eq!(store.tag(), "store");
     assert_eq!((alive(), entries(&scope)), (vec!["store".to_owned()], vec![]));
 }
+
+#[tokio::test]
+async fn a_generation_that_somebody_still_holds_is_stopped_all_the_same_and_once() {
+    let generation = Arc::new(build(&["post", "tool", "store"]).await);
+    let below = Arc::new(nested(&generation, &["tool:last"]).await.unwrap());
+    let (held, held_below, around) = (generation.clone(), below.clone(), process(&generation));
+    journal();
+    below.stop().await;
+    generation.stop().await;
+    let stops = [
+        "stop last in preset, store there",
+        "stop tool in global, store there",
+        "stop store in process, no store",
+        "stop post in process, no store",
+    ];
+    assert_eq!(noted("stop"), stops);
+    assert_eq!((around.contributions(), alive()), (0, vec![]));
+    held_below.stop().await;
+    held.stop().await;
+    assert_eq!(noted("stop"), [""; 0]);
+    let composition = composed(&["store"], "").unwrap();
+    let errors = held.next(composition, &catalog()).await.unwrap_err();
+    assert_eq!(errors[0].to_string(), "generation 1 was stopped; nothing follows it");
+}

@@ -76,3 +76,15 @@ fn every_config_says_what_it_wrote_and_what_it_left_out() {
     let whole = of("").into_iter().map(|(_, value)| value.unwrap()).collect::<String>();
     assert!(!whole.contains("sk-old") && whole.contains("[withheld]"), "{whole}");
 }
+
+#[test]
+fn what_is_written_can_be_had_though_it_is_wrong() {
+    let text = "[[insert]]\nid = \"a\"\nplugin = \"gone\"\nconfig = { n = \"${env:NOT_SET}\" }\n\
+                [[insert]]\nplugin = \"no-id\"\n[[row]]\nid = \"a\"\nconfig = { n = \"x\" }\n";
+    let layers = [layer("base", None, text)];
+    assert!(compose(&layers, &Catalog::default(), &references()).is_err());
+    let rows = as_written(&layers);
+    let shown: Vec<_> = rows.iter().map(|row| (row.id.as_str(), row.config.to_string())).collect();
+    assert_eq!(shown, [("a", "n = \"x\"\n".to_owned())]);
+    assert_eq!(rows[0].patched_by[0].line, 7);
+}
