@@ -23,5 +23,5 @@ pub use rows::{
 };
 pub use scope::{
     Chain, Conflict, Contained, ContainedWhere, Contribution, ContributionKind, Entry, LayerInfo,
-    LayerRan, MissingService, Next, Notice, Registration, Scope,
+    LayerRan, MissingService, Next, Notice, Registration, Scope, panic_text,
 };

@@ -166,7 +166,7 @@ impl Folder {
             description: template.description.clone(),
             argument_hint: template.argument_hint.clone(),
             file: Some(file),
-            sha256: Some(format!("{hash:?}")),
+            sha256: Some(hash.to_string()),
         };
         Ok(Some(PromptFile { info, template }))
     }

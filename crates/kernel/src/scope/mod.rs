@@ -15,8 +15,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 pub use chain::{Chain, LayerInfo, LayerRan, Next};
 pub use contents::{Contribution, ContributionKind};
 pub use entry::Entry;
-pub(crate) use notice::panic_text;
-pub use notice::{Contained, ContainedWhere, Notice};
+pub use notice::{Contained, ContainedWhere, Notice, panic_text};
 pub use registration::Registration;
 pub use service::MissingService;
 

@@ -105,7 +105,8 @@ impl Scope {
     }
 }
 
-pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
+/// What a panic said, for people.
+pub fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&'static str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "a panic without text".to_owned())
