@@ -7,7 +7,7 @@ use reins_agent::{
     Agent, AgentError, AgentFactory, AgentOrder, PresetScope, PresetSelected, Provider,
     SessionOrder, TurnLimits, find_provider,
 };
-use reins_kernel::{Catalog, Origin, Row, RowError, RowErrorKind, RowWarning, Scope, nearest};
+use reins_kernel::{Catalog, Origin, Row, RowError, RowWarning, Scope, nearest};
 use reins_schema::{CallConfig, Failure, Payload, SessionId, SessionRecovered};
 use reins_session::Status;
 use reins_store::{Listing, Store, StoreError};
@@ -464,7 +464,6 @@ fn row_error(row: &Row, field: &str, problem: String) -> RowError {
 
 /// Where the row that would provide the service is disabled, or which plugin would.
 fn missing_service(service: &str, rows: &[Row], catalog: &Catalog) -> RowError {
-    let kind = RowErrorKind::NeedsService;
     let plugins = catalog.plugins().into_iter();
     let plugins: Vec<&str> =
         plugins.filter(|plugin| plugin.provides.contains(&service)).map(|p| p.name).collect();
@@ -475,12 +474,12 @@ fn missing_service(service: &str, rows: &[Row], catalog: &Catalog) -> RowError {
              add a bundle that has one",
             plugins.join("` or `")
         );
-        return RowError { kind, problem, ..RowError::default() };
+        return RowError { problem, ..RowError::default() };
     };
-    let problem = format!("Reins needs its service `{service}`; take `disabled` out");
+    let problem = format!("Reins needs its service `{service}`; it must not be disabled");
     let Origin { layer, file, line, .. } = by;
     let row = Some(row.id.clone());
-    RowError { layer, file, line, row, problem, kind, ..RowError::default() }
+    RowError { layer, file, line, row, problem, ..RowError::default() }
 }
 
 fn lines(errors: &[RowError]) -> String {
