@@ -7,6 +7,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::chains::{Approval, ApprovalRequest, PreExecute};
 use crate::driver::Command;
 use crate::events::{ApprovalAsked, ApprovalDecided, own_draft};
+use crate::handle::ended;
 use crate::pipeline::Preparation;
 use crate::size::check_bytes;
 use crate::tool::ToolFailure;
@@ -19,7 +20,7 @@ pub(crate) enum Question {
     Decided { op: Op },
 }
 
-/// Lets work outside the driver append events of registered types.
+/// Appends events of registered types, for all but the driver itself.
 #[derive(Clone)]
 pub(crate) struct Committer {
     /// Weak: work in flight must not keep the mailbox open.
@@ -35,11 +36,10 @@ impl Committer {
     ) -> Result<u64, Refusal> {
         check_bytes("the event", draft.data.get().len())?;
         let (answer, committed) = oneshot::channel();
-        let gone = || Refusal("the agent has ended".to_owned());
-        let mailbox = self.mailbox.upgrade().ok_or_else(gone)?;
-        mailbox.send(Command::Commit { draft, question, answer }).await.map_err(|_| gone())?;
+        let mailbox = self.mailbox.upgrade().ok_or_else(ended)?;
+        mailbox.send(Command::Commit { draft, question, answer }).await.map_err(|_| ended())?;
         drop(mailbox);
-        committed.await.map_err(|_| gone())?
+        committed.await.map_err(|_| ended())?
     }
 }
 

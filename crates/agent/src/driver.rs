@@ -7,6 +7,7 @@ mod work;
 
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use reins_schema::{
     CallConfig, CallId, CancelCause, Draft, InboxTarget, Message, MessageId, RequestHeader,
     SessionId,
 };
-use reins_session::{Core, Effect, Input, Limits, Op, QueueEdit, Refusal, Status};
+use reins_session::{Core, Effect, Input, Op, QueueEdit, Refusal, Status, TurnLimits};
 use reins_store::Log;
 use reins_world::{CancelToken, Clock};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -23,7 +24,6 @@ use tokio::task::{AbortHandle, JoinSet};
 use crate::approvals::Question;
 use crate::events::{ApprovalDecided, ChangedRow, CompositionChanged, own_draft};
 use crate::factory::known_types;
-use crate::limits::TurnLimits;
 use crate::observations::Observations;
 use crate::pipeline::{ReadyCall, ToolSet};
 use crate::place::{CurrentScope, Move, Mover, Place};
@@ -113,13 +113,14 @@ pub(crate) struct Environment {
     pub(crate) current_scope: CurrentScope,
     /// Why the agent is dead, for its owner.
     pub(crate) dead: Arc<OnceLock<String>>,
+    /// Whether somebody has got the agent.
+    pub(crate) published: Arc<AtomicBool>,
 }
 
 pub(crate) struct Driver {
     pub(crate) env: Environment,
     pub(crate) place: Place,
     pub(crate) core: Core,
-    pub(crate) core_limits: Limits,
     pub(crate) log: Log,
     pub(crate) ways: Ways,
     pub(crate) status: watch::Sender<Status>,
@@ -190,8 +191,14 @@ impl Driver {
             }
         }
         self.work.shutdown().await;
-        // The log keeps its own first error; `Agent::store_failure` shows it.
-        drop(self.log.close().await);
+        if self.env.published.load(Ordering::Acquire) {
+            // The log keeps its own first error; `Agent::store_failure` shows it.
+            drop(self.log.close().await);
+        } else {
+            // Whoever wanted the agent is told why there is none, which is the first error; a
+            // session that cannot be removed, too, is one without a turn.
+            drop(self.log.discard().await);
+        }
     }
 
     fn is_still(&self) -> bool {
@@ -296,7 +303,6 @@ impl Driver {
         self.turn.tools = begun.tools;
     }
 
-    /// Logs the move, then lets the new limits hold: what they lead to comes after its cause.
     async fn move_on(&mut self, to: Move) {
         let Move { place, generation, changes } = to;
         let rows = changes.into_iter().map(|change| ChangedRow {
@@ -305,7 +311,7 @@ impl Driver {
             place: change.origin.place(),
         });
         let rows = rows.collect();
-        let limits = match place {
+        match place {
             Ok(place) => {
                 let limits = place.limits(self.env.wish);
                 self.env.current_scope.set(place.scope.clone());
@@ -316,23 +322,15 @@ impl Driver {
                 self.turn.plan = None;
                 self.feed(Input::UseTypes(known)).await;
                 self.log_move(CompositionChanged { generation, rows, refused: None }).await;
-                limits
+                self.feed(Input::UseLimits(limits)).await;
             }
             Err(problem) => {
-                if self.place.refuse(generation, &problem) {
+                if self.place.refused.replace(generation) != Some(generation) {
                     let refused = Some(problem);
                     self.log_move(CompositionChanged { generation, rows, refused }).await;
                 }
-                return;
             }
-        };
-        self.core_limits = Limits {
-            steps: limits.steps,
-            tool_calls: limits.tool_calls,
-            time_ms: limits.time_ms,
-            ..self.core_limits
-        };
-        self.feed(Input::UseLimits(self.core_limits)).await;
+        }
     }
 
     async fn log_move(&mut self, changed: CompositionChanged) {

@@ -1,13 +1,13 @@
 //! Making agents: a transaction that either publishes a working agent or leaves nothing.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use reins_kernel::{BoxFuture, Mount, MountError, Plugin, PluginDef, Scope, ServiceKey};
 use reins_schema::{CallConfig, FORMAT, Header, SessionId};
-use reins_session::{Core, Input, KnownTypes, Limits, Status};
+use reins_session::{Core, Input, KnownTypes, Limits, Status, TurnLimits};
 use reins_store::{OpenSession, Store, StoreError};
 use reins_world::Clock;
 use schemars::JsonSchema;
@@ -17,12 +17,11 @@ use tokio::task::JoinSet;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
-use crate::approvals::Committer;
 use crate::driver::{Driver, DriverLimits, Environment, TurnState, Waiting, Ways};
 use crate::events::{EVENT_TYPES, EventType, PresetSelected, SandboxMode, own_draft};
 use crate::handle::{Agent, Shared, WeakAgent};
 use crate::held::{HeldSessions, Hold, Wanted, Wish};
-use crate::limits::{self, TurnLimits};
+use crate::limits;
 use crate::observations::Observations;
 use crate::place::{CurrentScope, Generations, Mover, Place, PresetScope, Setup};
 use crate::prompt::snapshot_text;
@@ -96,7 +95,8 @@ pub trait AgentFactory: Send + Sync {
     /// waits for that.
     ///
     /// # Errors
-    /// Any of [`AgentError`]; then the session is closed again.
+    /// Any of [`AgentError`]; then a session that was there is closed again, and a new one is
+    /// removed.
     fn make(&self, order: AgentOrder) -> BoxFuture<'static, Result<Agent, AgentError>>;
 
     /// Closes every agent and waits until nothing of them is left. No agent is made from then on.
@@ -230,7 +230,8 @@ impl AgentFactory for LoopFactory {
             });
             drop(counted);
             if let Ok(made) = made.await {
-                if made.is_ok() {
+                if let Ok(agent) = &made {
+                    agent.publish();
                     wanted.hand_over();
                 }
                 return made;
@@ -291,6 +292,11 @@ impl Maker {
                 self.store.open(&id, known, &mut look).await?
             }
         };
+        let hold = match hold {
+            Some(hold) => hold,
+            // Whoever wanted it has let go meanwhile.
+            None => self.sessions.hold_opened(&session, wish).await,
+        };
         if let Some(reason) = opened.fold.read_only() {
             let reason = reason.to_owned();
             opened.log.close().await?;
@@ -308,7 +314,8 @@ impl Maker {
             mover: Mover { generations: order.generations, setup: order.setup },
             wish: order.limits,
             current_scope: CurrentScope::new(place.scope.clone()),
-            dead: Arc::new(OnceLock::new()),
+            dead: Arc::default(),
+            published: Arc::default(),
         };
         let turn = TurnState {
             seed: order.model.unwrap_or_default(),
@@ -318,13 +325,14 @@ impl Maker {
         if seen.preset.is_none() {
             seen.preset.clone_from(&opened.header.agent_preset);
         }
-        let (agent, committer) = self.start(opened, env, place, turn, (hold, wish.wanted()));
-        if let Err(reason) = record(&committer, &seen, &preset).await {
+        let agent = self.start(opened, env, place, turn, (hold, wish.wanted()));
+        if let Err(reason) = record(&agent, &seen, &preset).await {
             agent.close().await;
             return Err(AgentError::Start { session, reason });
         }
         self.remember(&agent);
-        // Nobody has looked for agents to close since then, or somebody did before this one.
+        // `close_all` closes the tracker and then the agents in the list. When it did the first
+        // before this agent came into the list, it may have missed it.
         if self.tasks.is_closed() {
             agent.close().await;
             return Err(AgentError::Ending);
@@ -345,39 +353,32 @@ impl Maker {
         }
     }
 
-    fn limits(&self, of_turn: TurnLimits) -> Limits {
-        Limits {
-            steps: of_turn.steps,
-            tool_calls: of_turn.tool_calls,
-            time_ms: of_turn.time_ms,
-            parallel_tools: self.config.parallel_tools,
-            inbox: self.config.inbox,
-        }
-    }
-
     fn start(
         &self,
         opened: OpenSession,
         env: Environment,
         place: Place,
         turn: TurnState,
-        (hold, wanted): (Option<Hold>, Wanted),
-    ) -> (Agent, Committer) {
+        (hold, wanted): (Hold, Wanted),
+    ) -> Agent {
         let (mailbox_in, mailbox) = mpsc::channel(MAILBOX);
         let weak = mailbox_in.downgrade();
         let (done_in, done) = mpsc::channel(ANSWERS);
         let (inputs_in, inputs) = mpsc::channel(ANSWERS);
         let (status_in, status) = watch::channel(Status::Idle);
-        let dead = Arc::clone(&env.dead);
+        let (dead, published) = (Arc::clone(&env.dead), Arc::clone(&env.published));
         let (scope, session) = (env.current_scope.clone(), env.session.clone());
-        let limits = self.limits(place.limits(env.wish));
+        let limits = Limits {
+            turn: place.limits(env.wish),
+            parallel_tools: self.config.parallel_tools,
+            inbox: self.config.inbox,
+        };
         let driver = Driver {
             env,
             place,
             core: Core::new(opened.fold, limits),
-            core_limits: limits,
             log: opened.log.clone(),
-            ways: Ways { mailbox, mailbox_in: weak.clone(), done, done_in, inputs, inputs_in },
+            ways: Ways { mailbox, mailbox_in: weak, done, done_in, inputs, inputs_in },
             status: status_in,
             work: JoinSet::new(),
             running: Default::default(),
@@ -395,8 +396,7 @@ impl Maker {
             driver.run(opened_input).await;
             drop(hold);
         });
-        let committer = Committer { mailbox: weak };
-        let agent = Agent::new(Shared {
+        Agent::new(Shared {
             session,
             scope,
             mailbox: mailbox_in,
@@ -405,8 +405,8 @@ impl Maker {
             log: opened.log,
             task: tokio::sync::Mutex::new(Some(task)),
             wanted,
-        });
-        (agent, committer)
+            published,
+        })
     }
 }
 
@@ -448,16 +448,16 @@ impl Seen {
 }
 
 /// Writes down what differs from what the log says: the mode, and another preset.
-async fn record(committer: &Committer, seen: &Seen, preset: &str) -> Result<(), String> {
+async fn record(agent: &Agent, seen: &Seen, preset: &str) -> Result<(), String> {
     if seen.mode.as_deref() != Some(MODE) {
         let mode = SandboxMode { mode: MODE.to_owned() };
         let draft = own_draft(SandboxMode::TYPE, &mode).map_err(|e| e.to_string())?;
-        committer.commit(draft, None).await.map_err(|e| e.0)?;
+        agent.commit(draft).await.map_err(|e| e.0)?;
     }
     if seen.preset.as_deref() != Some(preset) {
         let selected = PresetSelected { agent_preset: preset.to_owned() };
         let draft = own_draft(PresetSelected::TYPE, &selected).map_err(|e| e.to_string())?;
-        committer.commit(draft, None).await.map_err(|e| e.0)?;
+        agent.commit(draft).await.map_err(|e| e.0)?;
     }
     Ok(())
 }

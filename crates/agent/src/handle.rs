@@ -1,5 +1,6 @@
 //! A live agent as its owner sees it.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use reins_kernel::Scope;
@@ -9,10 +10,11 @@ use reins_store::{Log, StoreError, Subscription};
 use tokio::sync::{Mutex, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
+use crate::approvals::Committer;
 use crate::driver::Command;
 use crate::held::Wanted;
 use crate::place::CurrentScope;
-use crate::size::{check_bytes, check_message};
+use crate::size::check_message;
 
 /// A live agent. Clones share it; whoever calls [`Agent::close`] ends it for all.
 #[derive(Clone)]
@@ -29,6 +31,7 @@ pub(crate) struct Shared {
     pub(crate) log: Log,
     pub(crate) task: Mutex<Option<JoinHandle<()>>>,
     pub(crate) wanted: Wanted,
+    pub(crate) published: Arc<AtomicBool>,
 }
 
 impl Agent {
@@ -46,6 +49,11 @@ impl Agent {
     /// registers and nothing else.
     pub fn scope(&self) -> Scope {
         self.shared.scope.get()
+    }
+
+    /// Somebody gets it: from now on its session stays.
+    pub(crate) fn publish(&self) {
+        self.shared.published.store(true, Ordering::Release);
     }
 
     pub(crate) fn downgrade(&self) -> WeakAgent {
@@ -120,10 +128,7 @@ impl Agent {
     /// # Errors
     /// The type is not registered, the data is too long, or the core refuses it.
     pub async fn commit(&self, draft: Draft) -> Result<u64, Refusal> {
-        check_bytes("the event", draft.data.get().len())?;
-        let (answer, committed) = oneshot::channel();
-        self.command(Command::Commit { draft, question: None, answer }).await?;
-        committed.await.map_err(|_| ended())?
+        Committer { mailbox: self.shared.mailbox.downgrade() }.commit(draft, None).await
     }
 
     /// The call configuration from the next request on.
@@ -158,8 +163,9 @@ impl Agent {
     }
 
     /// Cancels, waits until all its work is still and the log is on disk, and ends it. What was
-    /// registered for it is withdrawn then. When the future is dropped after it began, the agent
-    /// ends all the same; another call waits for that.
+    /// registered for it is withdrawn then. When the future is dropped after its command was taken,
+    /// the agent ends all the same, and another call waits for that; a command is taken at once
+    /// unless the mailbox is full.
     pub async fn close(&self) {
         // One that has ended, or is about to, takes no command.
         drop(self.command(Command::Close).await);
@@ -195,6 +201,6 @@ impl WeakAgent {
     }
 }
 
-fn ended() -> Refusal {
+pub(crate) fn ended() -> Refusal {
     Refusal("the agent has ended".to_owned())
 }

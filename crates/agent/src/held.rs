@@ -56,6 +56,7 @@ impl Wish {
 #[derive(Clone, Default)]
 pub(crate) struct HeldSessions(Arc<Mutex<HashMap<SessionId, Held>>>);
 
+#[derive(Clone)]
 struct Held {
     wish: Wish,
     over: watch::Receiver<()>,
@@ -69,22 +70,40 @@ impl HeldSessions {
     /// Takes a session; waits while it is held and not wanted any more. `None` = somebody wants it.
     pub(crate) async fn hold(&self, session: &SessionId, wish: &Wish) -> Option<Hold> {
         loop {
-            let mut over = {
-                let mut sessions = self.lock();
-                match sessions.get(session) {
-                    Some(held) if held.wish.holds() => return None,
-                    Some(held) => held.over.clone(),
-                    None => {
-                        let (over_in, over) = watch::channel(());
-                        sessions.insert(session.clone(), Held { wish: wish.clone(), over });
-                        let (sessions, session) = (self.clone(), session.clone());
-                        return Some(Hold { sessions, session, _over: over_in });
-                    }
-                }
-            };
-            // The sender is dropped and never sends.
-            drop(over.changed().await);
+            match self.try_hold(session, wish) {
+                Ok(hold) => return Some(hold),
+                Err(held) if held.wish.holds() => return None,
+                Err(held) => held.over().await,
+            }
         }
+    }
+
+    /// Takes a session whose log is open here, so that whoever else holds it has closed the log or
+    /// cannot open it: waits for them.
+    pub(crate) async fn hold_opened(&self, session: &SessionId, wish: &Wish) -> Hold {
+        loop {
+            match self.try_hold(session, wish) {
+                Ok(hold) => return hold,
+                Err(held) => held.over().await,
+            }
+        }
+    }
+
+    fn try_hold(&self, session: &SessionId, wish: &Wish) -> Result<Hold, Held> {
+        let mut sessions = self.lock();
+        if let Some(held) = sessions.get(session) {
+            return Err(held.clone());
+        }
+        let (over_in, over) = watch::channel(());
+        sessions.insert(session.clone(), Held { wish: wish.clone(), over });
+        Ok(Hold { sessions: self.clone(), session: session.clone(), _over: over_in })
+    }
+}
+
+impl Held {
+    async fn over(mut self) {
+        // The sender is dropped and never sends.
+        drop(self.over.changed().await);
     }
 }
 

@@ -36,7 +36,7 @@ pub use events::{
 };
 pub use factory::{AgentError, AgentFactory, AgentOrder, PLUGINS, SessionOrder, known_types};
 pub use handle::Agent;
-pub use limits::TurnLimits;
+pub use limits::turn_limits;
 pub use observations::Observations;
 pub use place::{Generations, Newer, PresetScope, Setup};
 pub use prompt::{
@@ -47,4 +47,5 @@ pub use provider::{
     ModelInfo, Provider, ProviderName, Rendered, Renderer, ResolvedCall, RetryPolicy, StreamPart,
     WireCall, find_provider,
 };
+pub use reins_session::TurnLimits;
 pub use tool::{AnyTool, Tool, ToolContext, ToolEffect, ToolFailure, ToolReply, ToolSuccess};

@@ -3,36 +3,14 @@
 use std::sync::Arc;
 
 use reins_kernel::{Mount, MountError, Places, Plugin, PluginDef, Reload, Scope, ServiceKey};
+use reins_session::TurnLimits;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// The service with the limits of a turn. The nearest one holds; an agent reads it when it starts
-/// and when it moves to another generation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TurnLimits {
-    /// Steps; `None` = no limit.
-    pub steps: Option<u64>,
-    /// Tool calls; `None` = no limit.
-    pub tool_calls: Option<u64>,
-    /// Wall time in milliseconds; `None` = no limit.
-    pub time_ms: Option<u64>,
-}
-
-impl TurnLimits {
-    /// Those that hold in a scope; without a row there are none.
-    pub fn of(scope: &Scope) -> Self {
-        scope.service::<Self>().map(|limits| *limits).unwrap_or_default()
-    }
-
-    /// These where they say something, `other` elsewhere.
-    #[must_use]
-    pub fn or(self, other: Self) -> Self {
-        Self {
-            steps: self.steps.or(other.steps),
-            tool_calls: self.tool_calls.or(other.tool_calls),
-            time_ms: self.time_ms.or(other.time_ms),
-        }
-    }
+/// The limits of a turn that hold in a scope: those of the nearest service [`TurnLimits`]; without
+/// one there are none. An agent reads them when it starts and when it moves to another generation.
+pub fn turn_limits(scope: &Scope) -> TurnLimits {
+    scope.service::<TurnLimits>().map(|limits| *limits).unwrap_or_default()
 }
 
 /// How much one turn may take.

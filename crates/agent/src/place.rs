@@ -5,9 +5,10 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use reins_kernel::{BoxFuture, Registration, RowChange, Scope};
 use reins_schema::SessionId;
+use reins_session::TurnLimits;
 
 use crate::contain::contain_now;
-use crate::limits::TurnLimits;
+use crate::limits::turn_limits;
 
 /// The scope of an agent preset in one generation. Holding it keeps the generation from being
 /// stopped. Cheap to clone.
@@ -39,7 +40,7 @@ pub trait Generations: Send + Sync {
 }
 
 /// Registers an owner's own contributions in an agent's scope; called again for each scope that the
-/// agent moves to.
+/// agent moves to. When it refuses one, the agent stays where it is and asks again at its next turn.
 pub type Setup = Arc<dyn Fn(&Scope) -> Result<Vec<Registration>, String> + Send + Sync>;
 
 /// Where an agent stands.
@@ -48,8 +49,8 @@ pub(crate) struct Place {
     pub(crate) scope: Scope,
     /// The owner's contributions; undone when the agent moves or ends.
     _registrations: Vec<Registration>,
-    /// The last generation that the owner's set-up refused, and why; told once.
-    refused: Option<(u64, String)>,
+    /// The last generation that the owner's set-up refused, which is told once.
+    pub(crate) refused: Option<u64>,
 }
 
 impl Place {
@@ -68,17 +69,9 @@ impl Place {
         Ok(Self { preset, scope, _registrations: registrations, refused: None })
     }
 
-    /// Remembers that a generation was refused. Whether that is news.
-    pub(crate) fn refuse(&mut self, generation: u64, problem: &str) -> bool {
-        let refused = Some((generation, problem.to_owned()));
-        let is_news = self.refused != refused;
-        self.refused = refused;
-        is_news
-    }
-
     /// What `wish` leaves open is as the rows say.
     pub(crate) fn limits(&self, wish: TurnLimits) -> TurnLimits {
-        wish.or(TurnLimits::of(&self.scope))
+        wish.or(turn_limits(&self.scope))
     }
 }
 

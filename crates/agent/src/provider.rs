@@ -52,7 +52,9 @@ pub trait Provider: Send + Sync {
     }
 }
 
-/// Another name of a provider: an entry under that name. No two rows can claim one name.
+/// Another name of a provider: an entry under that name. The id of a provider in reach wins over
+/// any such name. A row that adds one under its own id, too, is refused beside a row of the same
+/// scope that claims that id as a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProviderName {
     /// The id of the provider, under which its `dyn Provider` entry stands.
@@ -181,13 +183,15 @@ pub(crate) fn resolve(
     Ok((provider, call))
 }
 
-/// The provider with this id or other name.
+/// The provider with this id; if there is none, the one with this other name.
 ///
 /// # Errors
 /// INVALID_REQUEST naming the ids that exist.
 pub fn find_provider(scope: &Scope, id: &str) -> Result<Arc<dyn Provider>, Failure> {
-    let named = scope.entry::<ProviderName>(id);
-    let found = scope.entry::<dyn Provider>(named.as_ref().map_or(id, |name| &name.value.provider));
+    let found = scope.entry::<dyn Provider>(id).or_else(|| {
+        let named = scope.entry::<ProviderName>(id)?;
+        scope.entry::<dyn Provider>(&named.value.provider)
+    });
     found.map(|entry| entry.value).ok_or_else(|| {
         let entries = scope.entries::<dyn Provider>();
         let ids: Vec<&str> = entries.iter().map(|entry| &*entry.name).collect();

@@ -55,13 +55,12 @@ pub enum Input {
         /// The event.
         draft: Draft,
     },
-    /// The core's limits from here on; taken at any time, also before `Opened`. A turn whose first
-    /// step is still being assembled takes steps, tool calls and time anew, whatever it was granted
-    /// on top: its clock starts again from now, and a question about its time is abandoned. A turn
-    /// that has gone on keeps its own until it ends. Pool and inbox hold at once: bodies that run
-    /// may exceed a smaller pool until they end, but none starts before there is room; a smaller
-    /// inbox drops nothing and refuses what is new.
-    UseLimits(Limits),
+    /// The limits of turns from here on; taken at any time, also before `Opened`. A turn whose first
+    /// step is still being assembled takes them instead of its own, whatever it was granted on top:
+    /// its clock starts again from now, and a question about its time is abandoned. That first step
+    /// itself is under way and is not asked about. A turn that has gone on keeps its own limits
+    /// until it ends.
+    UseLimits(TurnLimits),
     /// The event types that contributions may write from here on; taken at any time. What stands in
     /// the log already stays as it is.
     UseTypes(KnownTypes),
@@ -497,17 +496,36 @@ pub enum Status {
     Dead,
 }
 
-/// Limits of one turn and of the scheduler. `None` = no limit. [`Input::UseLimits`] says from when
-/// new ones hold. A turn that a limit ends before its first step leaves its prompt in the inbox,
-/// for the turn that the next wake begins.
+/// How much one turn may take. [`Input::UseLimits`] says from when new ones hold. A turn that a
+/// limit ends before its first step leaves its prompt in the inbox, for the turn that the next wake
+/// begins.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TurnLimits {
+    /// Steps; `None` = no limit.
+    pub steps: Option<u64>,
+    /// Tool calls; `None` = no limit.
+    pub tool_calls: Option<u64>,
+    /// Wall time in milliseconds; `None` = no limit.
+    pub time_ms: Option<u64>,
+}
+
+impl TurnLimits {
+    /// These where they say something, `other` elsewhere.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        Self {
+            steps: self.steps.or(other.steps),
+            tool_calls: self.tool_calls.or(other.tool_calls),
+            time_ms: self.time_ms.or(other.time_ms),
+        }
+    }
+}
+
+/// Limits of a core. All but those of turns are the same for its whole life.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Steps of a turn.
-    pub steps: Option<u64>,
-    /// Tool calls of a turn.
-    pub tool_calls: Option<u64>,
-    /// Wall time of a turn in milliseconds.
-    pub time_ms: Option<u64>,
+    /// Of each turn.
+    pub turn: TurnLimits,
     /// Bodies that run at once; at least 1. Reference: 10.
     pub parallel_tools: usize,
     /// Messages that may wait in both queues together.
@@ -516,6 +534,6 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { steps: None, tool_calls: None, time_ms: None, parallel_tools: 10, inbox: 1000 }
+        Self { turn: TurnLimits::default(), parallel_tools: 10, inbox: 1000 }
     }
 }

@@ -15,6 +15,7 @@ mod sabotage;
 pub use face::{
     AttemptOutcome, Effect, Entering, Input, LimitAnswer, Limits, Op, PreStepDecision, Prepared,
     QueueEdit, Refusal, RenderedFacts, RequestPlan, RetryDecision, Status, Time, ToolOutcome,
+    TurnLimits,
 };
 pub use fold::{
     EventType, Fold, FoldError, Inbox, KnownTypes, Node, NodeKind, OpenCall, OpenStep, OpenTurn,

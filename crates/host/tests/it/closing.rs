@@ -14,7 +14,7 @@ use reins_testkit::{Acts, At, Fault, script};
 use serde_json::json;
 use tokio::sync::Notify;
 
-use crate::house::{House, LONG, polled, until};
+use crate::house::{House, LONG, Point, polled, until};
 use crate::rig::Probe;
 
 /// What an agent can be doing.
@@ -182,6 +182,27 @@ async fn a_handle_that_is_dropped_ends_everything() {
         again.close().await;
         check_log(&house, &again, doing).await;
     }
+    house.end().await;
+}
+
+/// Who opens a session while somebody still wants it, and gets it, lets it go like anybody else.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_was_had_by_another_when_it_was_asked_for_is_awaited_afterwards() {
+    let house = House::new(acts()).await;
+    let first = house.open(None).await.agent;
+    let session = first.session().clone();
+    house.gate.hold(Point::BeforeOpen);
+    let (second, ()) = tokio::join!(house.open(Some(&session)), async {
+        house.gate.reached().await;
+        first.close().await;
+        house.gate.release();
+    });
+    // It takes its time to end.
+    let kept = bring(&second.agent, Doing::InADeafTool).await;
+    drop(second);
+    let third = house.host.open(house.order(Some(&session))).await;
+    third.map_err(|error| error.to_string()).unwrap().agent.close().await;
+    drop(kept);
     house.end().await;
 }
 

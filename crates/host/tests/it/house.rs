@@ -1,6 +1,6 @@
 //! A host over rows and presets that a test writes, with a store that it can hold up or break.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
@@ -251,6 +251,18 @@ impl House {
         sessions
     }
 
+    /// Waits until the disk has these sessions and no trace of another one.
+    pub(crate) async fn keeps(&self, sessions: &[SessionId]) {
+        let folder = self.home.path().join("sessions");
+        let names = || -> Vec<SessionId> {
+            let entries = std::fs::read_dir(&folder).into_iter().flatten();
+            let names = entries.map(|entry| entry.unwrap().file_name());
+            names.map(|name| SessionId::new(name.to_str().unwrap())).collect()
+        };
+        let same = || HashSet::from_iter(names()) == HashSet::<_>::from_iter(sessions.to_vec());
+        until(&format!("there is nothing but {sessions:?}"), same).await;
+    }
+
     /// Every session can be opened at once.
     pub(crate) async fn all_open(&self) {
         for session in self.sessions() {
@@ -460,7 +472,11 @@ impl Store for Gated {
             self.gate.pass(Point::BeforeCreate).await?;
             let opened = self.inner.create(header, known).await?;
             self.spoiled(&opened);
-            self.gate.pass(Point::AfterCreate).await.map(|()| opened)
+            if let Err(error) = self.gate.pass(Point::AfterCreate).await {
+                opened.log.discard().await?;
+                return Err(error);
+            }
+            Ok(opened)
         })
     }
 

@@ -34,6 +34,7 @@ async fn an_open_that_is_dropped_after_any_poll_leaves_nothing() {
         let rest = house.at_rest().await;
         let mut polls = 0;
         loop {
+            let mut sessions = house.sessions();
             let opened = polled(house.host.open(house.order(session.as_ref())), polls).await;
             let done = opened.is_some();
             // Dropping the handle ends the agent as well as a close does.
@@ -42,6 +43,9 @@ async fn an_open_that_is_dropped_after_any_poll_leaves_nothing() {
                 house.open(Some(session)).await.agent.close().await;
             }
             house.rests(&rest).await;
+            // A new session is there when somebody has got its agent, and not otherwise.
+            sessions.extend(id.filter(|_| session.is_none()));
+            house.keeps(&sessions).await;
             if done {
                 break;
             }
@@ -64,6 +68,7 @@ async fn a_make_whose_caller_leaves_while_the_store_works_leaves_nothing() {
         let session = if creates { None } else { Some(house.old_session().await) };
         let rest = house.at_rest().await;
         for point in points {
+            let mut sessions = house.sessions();
             house.gate.hold(point);
             let order = session.clone().map_or(SessionOrder::New, SessionOrder::Resume);
             let (order, watched) = house.watched(order).await;
@@ -78,9 +83,13 @@ async fn a_make_whose_caller_leaves_while_the_store_works_leaves_nothing() {
                 tokio::task::yield_now().await;
                 house.gate.release();
             });
-            opened.unwrap().agent.close().await;
+            let agent = opened.unwrap().agent;
+            agent.close().await;
             watched.gone().await;
+            sessions.extend(creates.then(|| agent.session().clone()));
+            drop(agent);
             house.rests(&rest).await;
+            house.keeps(&sessions).await;
         }
     }
     house.all_open().await;
@@ -92,7 +101,7 @@ async fn a_store_that_fails_leaves_nothing_and_the_next_open_works() {
     let house = House::new(script()).await;
     let factory = house.factory().await;
     let session = house.old_session().await;
-    let rest = house.at_rest().await;
+    let (rest, sessions) = (house.at_rest().await, house.sessions());
     for point in [Point::BeforeCreate, Point::AfterCreate, Point::BeforeOpen, Point::AfterOpen] {
         let creates = matches!(point, Point::BeforeCreate | Point::AfterCreate);
         let order = if creates { SessionOrder::New } else { SessionOrder::Resume(session.clone()) };
@@ -104,6 +113,7 @@ async fn a_store_that_fails_leaves_nothing_and_the_next_open_works() {
         assert_eq!(problem, format!("{point:?}"));
         watched.gone().await;
         house.rests(&rest).await;
+        house.keeps(&sessions).await;
         house.all_open().await;
     }
     house.gate.fail(Some(Point::BeforeInspect));
@@ -123,8 +133,9 @@ async fn a_log_that_takes_no_event_leaves_nothing() {
     let (order, watched) = house.watched(SessionOrder::New).await;
     house.gate.spoil();
     // The first events reach the disk later than they are committed, so this may go well.
-    let made = factory.make(order).await;
-    if let Ok(agent) = made {
+    let mut sessions = Vec::new();
+    if let Ok(agent) = factory.make(order).await {
+        sessions.push(agent.session().clone());
         let message = reins_schema::Message::user(reins_schema::MessageId::new("m"), "go");
         agent.followup(message).await.unwrap_err();
         assert!(agent.dead().is_some());
@@ -132,6 +143,7 @@ async fn a_log_that_takes_no_event_leaves_nothing() {
     }
     watched.gone().await;
     house.rests(&rest).await;
+    house.keeps(&sessions).await;
     house.all_open().await;
     house.end().await;
 }
@@ -143,7 +155,7 @@ async fn a_first_event_that_is_refused_leaves_nothing() {
     for (order, unknown) in
         both(&house).await.into_iter().zip(["sandbox/mode", "agent-preset/selected"])
     {
-        let rest = house.at_rest().await;
+        let (rest, sessions) = (house.at_rest().await, house.sessions());
         let (mut order, watched) = house.watched(order).await;
         let scope = house.scope.child("odd");
         let origin = Origin::runtime("test");
@@ -158,6 +170,7 @@ async fn a_first_event_that_is_refused_leaves_nothing() {
         watched.gone().await;
         drop(hidden);
         house.rests(&rest).await;
+        house.keeps(&sessions).await;
         house.all_open().await;
     }
     house.end().await;
@@ -182,7 +195,7 @@ async fn a_set_up_that_refuses_or_panics_leaves_nothing() {
             assert!(error.starts_with(&format!("setting up the agent: {words}")), "{error}");
             watched.gone().await;
             house.rests(&rest).await;
-            assert_eq!(house.sessions(), sessions, "the disk was not touched");
+            house.keeps(&sessions).await;
         }
         house.all_open().await;
     }
@@ -248,19 +261,21 @@ async fn making_races_with_closing_all_and_nothing_is_left() {
         yields(round).await;
         factory.close_all().await;
         // Drivers are over when it returns; what is still made is refused.
+        let mut sessions = Vec::new();
         while let Some(made) = makers.join_next().await {
             let (made, watched) = made.unwrap();
             match made {
                 Ok(agent) => {
                     agent.close().await;
                     assert!(agent.status().has_changed().is_err(), "its driver is gone");
+                    sessions.push(agent.session().clone());
                 }
                 Err(error) => assert!(matches!(error, AgentError::Ending), "{error}"),
             }
             watched.gone().await;
         }
         house.rests(&rest).await;
-        let sessions = house.sessions();
+        house.keeps(&sessions).await;
         let home = house.home().to_owned();
         let (next, _) =
             crate::house::open_host(&home, &house.server.base_url(), "", &[("plain", "")]).await;

@@ -13,6 +13,7 @@ use reins_schema::{CallConfig, CancelCause, Event, Message, MessageId, TurnEndRe
 use reins_session::Status;
 use reins_testkit::script;
 use reins_world::CancelToken;
+use serde_json::json;
 use tokio::sync::Notify;
 
 use crate::house::{House, LONG, yields};
@@ -193,18 +194,17 @@ async fn the_event_types_of_the_new_generation_may_be_written_and_the_old_ones_n
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_limits_of_the_new_generation_come_after_what_brought_them() {
-    let house = House::new(script().text("ok").forever()).await;
+async fn the_turn_that_moves_has_the_limits_of_the_new_generation() {
+    let house = House::new(script().call("absent", json!({})).forever()).await;
     let two = Two::new(&house);
-    let none = TurnLimits { steps: Some(0), ..TurnLimits::default() };
-    let kept = two.scope().provide(Arc::new(none), &Origin::runtime("test")).unwrap();
-    let agent = make(&house, &two, |_| {}).await;
-    let (end, events) = go(&agent).await;
-    assert_eq!(end, RunEnd::Turn(TurnEndReason::Limit { name: "steps".to_owned() }));
-    let kinds: Vec<&str> = events.iter().map(|event| event.body.kind.as_str()).collect();
-    let at = |kind| kinds.iter().position(|other| *other == kind).unwrap();
-    assert!(at("turn/start") < at(CompositionChanged::TYPE), "{kinds:?}");
-    assert!(at(CompositionChanged::TYPE) < at("limit/reached"), "{kinds:?}");
+    let one = TurnLimits { steps: Some(1), ..TurnLimits::default() };
+    let kept = two.scope().provide(Arc::new(one), &Origin::runtime("test")).unwrap();
+    let agent = make(&house, &two, |order| order.limits.tool_calls = Some(5)).await;
+    for moves in [1, 0] {
+        let (end, events) = go(&agent).await;
+        assert_eq!(end, RunEnd::Turn(TurnEndReason::Limit { name: "steps".to_owned() }));
+        assert_eq!(changes(&events).len(), moves);
+    }
     agent.close().await;
     drop(kept);
     house.end().await;

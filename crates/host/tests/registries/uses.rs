@@ -8,7 +8,7 @@ use reins_agent::{
     Agent, AgentFactory, AgentOrder, AnyTool, CommandSource, EventType, Guard, Observations,
     PreExecute, PresetScope, PromptContext, PromptSection, Provider, ProviderName, RequestError,
     RetryPolicy, RuntimeFact, SessionOrder, ToolContext, ToolEffect, TurnLimits, find_provider,
-    known_types, list_commands,
+    known_types, list_commands, turn_limits,
 };
 use reins_host::{DefaultModel, DefaultPreset, ReloadPolicy, RunEnd, RunOrder, run};
 use reins_kernel::Scope;
@@ -104,7 +104,7 @@ async fn services(scope: &Scope, home: &Path) -> Vec<&'static str> {
         used.push("Store");
     }
     let limits = scope.service::<TurnLimits>();
-    used.extend(limits.map(|_| "TurnLimits").filter(|_| TurnLimits::of(scope).steps == Some(9)));
+    used.extend(limits.map(|_| "TurnLimits").filter(|_| turn_limits(scope).steps == Some(9)));
     let model = scope.service::<DefaultModel>();
     used.extend(model.filter(|model| model.0.contains('/')).map(|_| "DefaultModel"));
     let preset = scope.service::<DefaultPreset>();

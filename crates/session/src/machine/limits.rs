@@ -3,41 +3,21 @@
 use reins_schema::{LimitReached, TurnEndReason};
 
 use super::{Clock, Core, Phase};
-use crate::face::{Effect, LimitAnswer, Limits, Op};
+use crate::face::{Effect, LimitAnswer, Op, TurnLimits};
 use crate::sabotage::Sabotage;
 
 impl Core {
-    pub(super) fn use_limits(&mut self, limits: Limits) {
-        self.limits = limits;
+    pub(super) fn use_limits(&mut self, limits: TurnLimits) {
+        self.limits.turn = limits;
         let first = self.steps() == 0;
         let mid_turn = self.broken(Sabotage::LimitsMidTurn);
         let Some(turn) = &mut self.turn else { return };
-        let assembling = match turn.phase {
-            Phase::Assembling { op } if first => Some(op),
-            _ => None,
-        };
-        if assembling.is_some() || mid_turn {
+        let assembling = first && matches!(turn.phase, Phase::Assembling { .. });
+        if assembling || mid_turn {
             turn.steps_limit = limits.steps;
             turn.calls_limit = limits.tool_calls;
-        }
-        match assembling {
-            Some(op) => self.start_anew(op),
-            // While tools run, a larger pool has room at once, and a smaller one closes the batch.
-            None => self.drive_tools(),
-        }
-    }
-
-    /// The turn, whose first step is being assembled, begins with the limits it has now.
-    fn start_anew(&mut self, assembling: Op) {
-        self.stop_clock();
-        self.start_clock(self.limits.time_ms);
-        if self.limits.steps == Some(0) {
-            // This step is past the limit already: it is asked about like any other.
-            self.emit(Effect::Abandon { op: assembling });
-            if let Some(turn) = &mut self.turn {
-                turn.claimed.clear();
-            }
-            self.begin_step();
+            self.stop_clock();
+            self.start_clock(limits.time_ms);
         }
     }
 

@@ -35,8 +35,7 @@ pub struct Core {
     dead: Option<String>,
     next_op: Op,
     now: Time,
-    /// What the input has led to so far.
-    pub(crate) out: Vec<Effect>,
+    out: Vec<Effect>,
     #[cfg(feature = "sabotage")]
     sabotage: Option<Sabotage>,
 }

@@ -4,7 +4,7 @@
 //! `tool/start` is written before the barrier and the body starts after it, so that no crash can
 //! make a body that had begun look as if it never did.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet};
 
 use reins_schema::{
     Block, InboxTarget, Message, MessageId, Role, Source, SourceRange, ToolCall, ToolCallBlock,
@@ -30,8 +30,6 @@ pub(crate) struct Tools {
     /// Prepared bodies with effects that wait for their barrier.
     batch: Vec<usize>,
     flush: Option<(Op, Vec<usize>)>,
-    /// Bodies behind their barrier. They wait only when the pool became smaller meanwhile.
-    ready: VecDeque<usize>,
     running: BTreeMap<Op, usize>,
     /// This call runs with nothing beside it, until it is committed.
     exclusive: Option<usize>,
@@ -80,10 +78,10 @@ impl Tools {
         self.lane = Lane::Free;
     }
 
-    /// Bodies that run, or will as soon as their barrier is passed and the pool has room.
+    /// Bodies that run, or will as soon as their barrier is passed.
     pub(crate) fn busy(&self) -> usize {
         let flushing = self.flush.as_ref().map_or(0, |(_, calls)| calls.len());
-        self.running.len() + self.batch.len() + flushing + self.ready.len()
+        self.running.len() + self.batch.len() + flushing
     }
 
     /// Bodies that run.
@@ -114,7 +112,6 @@ impl Tools {
         self.lane = Lane::Free;
         self.batch.clear();
         self.flush = None;
-        self.ready.clear();
         self.next = self.calls.len();
         let running: HashSet<usize> = self.running.values().copied().collect();
         for (at, call) in self.calls.iter_mut().enumerate().skip(self.committed) {
@@ -140,7 +137,6 @@ impl Core {
             lane: Lane::Free,
             batch: Vec::new(),
             flush: None,
-            ready: VecDeque::new(),
             running: BTreeMap::new(),
             exclusive: None,
             contexts: Vec::new(),
@@ -169,7 +165,6 @@ impl Core {
             if tools.exclusive.is_some_and(|at| at < tools.committed) {
                 tools.exclusive = None;
             }
-            self.start_ready();
             self.close_batch();
             if !self.prepare_next() {
                 return;
@@ -226,12 +221,10 @@ impl Core {
             || tools.next == tools.calls.len()
             || tools.exclusive.is_some()
             || matches!(tools.lane, Lane::NeedsAlone | Lane::Limit { .. });
-        // Less than the batch only when the pool became smaller after its calls were prepared.
-        let room = pool.saturating_sub(tools.busy() - tools.batch.len()).min(tools.batch.len());
-        if !full || room == 0 || tools.flush.is_some() {
+        if !full || tools.batch.is_empty() || tools.flush.is_some() {
             return;
         }
-        let batch: Vec<usize> = tools.batch.drain(..room).collect();
+        let batch = std::mem::take(&mut tools.batch);
         for at in &batch {
             self.write_start(*at);
         }
@@ -262,21 +255,9 @@ impl Core {
     }
 
     pub(super) fn batch_flushed(&mut self) {
-        let Some(tools) = self.tools() else { return };
-        let Some((_, batch)) = tools.flush.take() else { return };
-        tools.ready.extend(batch);
+        let Some((_, batch)) = self.tools().and_then(|tools| tools.flush.take()) else { return };
+        batch.into_iter().for_each(|at| self.start_body(at));
         self.drive_tools();
-    }
-
-    fn start_ready(&mut self) {
-        let pool = self.pool();
-        loop {
-            let Some(tools) = self.tools().filter(|tools| tools.running.len() < pool) else {
-                return;
-            };
-            let Some(at) = tools.ready.pop_front() else { return };
-            self.start_body(at);
-        }
     }
 
     fn pool(&self) -> usize {
@@ -332,7 +313,6 @@ impl Core {
     }
 
     pub(super) fn tool_prepared(&mut self, op: Op, decision: Prepared) {
-        let pool = self.pool();
         let Some(tools) = self.tools() else { return };
         let alone = match tools.lane {
             Lane::Asking { op: awaited, alone } if awaited == op => alone,
@@ -355,12 +335,10 @@ impl Core {
                 if !parallel {
                     tools.exclusive = Some(at);
                 }
-                if read_only && tools.busy() < pool {
+                if read_only {
                     self.write_start(at);
                     self.start_body(at);
                 } else {
-                    // Without room, which a pool that became smaller leads to, a read-only call
-                    // waits with the others; their barrier does it no harm.
                     tools.batch.push(at);
                 }
             }

@@ -44,12 +44,12 @@ impl Core {
             continued: false,
             closing: None,
             cancelled: None,
-            steps_limit: self.limits.steps,
-            calls_limit: self.limits.tool_calls,
+            steps_limit: self.limits.turn.steps,
+            calls_limit: self.limits.turn.tool_calls,
             calls_made: 0,
             clock: Clock::Off,
         });
-        self.start_clock(self.limits.time_ms);
+        self.start_clock(self.limits.turn.time_ms);
         self.begin_step();
     }
 

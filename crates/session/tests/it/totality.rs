@@ -1,7 +1,7 @@
 //! Inputs that come before their time, or never should.
 
 use reins_schema::{CancelCause, InboxTarget};
-use reins_session::{Core, Effect, Input, Limits, QueueEdit, Status};
+use reins_session::{Core, Effect, Input, Limits, QueueEdit, Status, TurnLimits};
 
 use crate::made;
 
@@ -30,8 +30,11 @@ fn a_second_opening_is_ignored() {
 #[test]
 fn extreme_times_and_limits_do_not_overflow() {
     let limits = Limits {
-        time_ms: Some(u64::MAX),
-        steps: Some(u64::MAX),
+        turn: TurnLimits {
+            time_ms: Some(u64::MAX),
+            steps: Some(u64::MAX),
+            ..TurnLimits::default()
+        },
         parallel_tools: 0,
         ..Limits::default()
     };

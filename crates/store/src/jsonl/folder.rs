@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use reins_schema::{FORMAT, Header, SessionId};
 
-use super::files;
+use super::{HIDDEN, files};
 use crate::error::MOVE_AWAY;
 use crate::{StoreError, check_id};
 
@@ -49,6 +49,12 @@ impl Folder {
             }
             Err(e) => Err(StoreError::io(&folder.path, e)),
         }
+    }
+
+    /// Where it is while it is being made or removed; never listed.
+    pub(crate) fn hidden(&self) -> Self {
+        let name = format!("{HIDDEN}{}-{}", self.id, std::process::id());
+        Self { id: self.id.clone(), path: self.path.with_file_name(name) }
     }
 
     pub(crate) fn header_path(&self) -> PathBuf {

@@ -20,11 +20,12 @@ pub(crate) use folder::Folder;
 pub(crate) use lease::Lease;
 pub(crate) use scan::Scanner;
 
-use crate::log::{ActiveFile, Limits};
+use crate::log::{ActiveFile, Start};
 use crate::{Damage, Inspected, Listing, Log, OpenSession, Store, StoreConfig, StoreError};
 use scan::Stop;
 
-/// How the folder of a session begins while it is being made; its id and our process id follow.
+/// How the folder of a session begins while it is being made or removed; its id and our process id
+/// follow.
 const HIDDEN: &str = ".new-";
 
 /// One step of reading: small enough to yield often, large enough to cost nothing.
@@ -57,8 +58,7 @@ impl JsonlStore {
         files::check_home(&self.config.home)?;
         files::make_dirs(&self.sessions)?;
         // Everything is made under a hidden name and renamed; a crash leaves no half session.
-        let hidden = format!("{HIDDEN}{}-{}", header.id, std::process::id());
-        let temp = Folder { id: header.id.clone(), path: self.sessions.join(hidden) };
+        let temp = folder.hidden();
         files::make_dir(&temp.path).map_err(|e| taken(&temp, e))?;
         let made = fill(&temp, header).and_then(|lease| {
             std::fs::rename(&temp.path, &folder.path).map_err(|e| taken(&folder, e))?;
@@ -120,7 +120,7 @@ impl JsonlStore {
         let events = scanner.next_seq();
         let place = folder.clone();
         let (file, recovered) = blocking(move || finish_open(&place, &scanner)).await?;
-        let log = Log::start(folder, file, lease, events, Limits::from(&*self.config))?;
+        let log = Log::start(folder, file, lease, Start::Opened { events }, &self.config)?;
         Ok(OpenSession { header, fold, log, recovered })
     }
 
@@ -271,7 +271,7 @@ impl Store for JsonlStore {
         Box::pin(async move {
             let (store, copy) = (self.clone(), header.clone());
             let (folder, file, lease) = blocking(move || store.create_blocking(&copy)).await?;
-            let log = Log::start(folder, file, lease, 0, Limits::from(&*self.config))?;
+            let log = Log::start(folder, file, lease, Start::Created, &self.config)?;
             let fold = Fold::new(header.clone(), known);
             Ok(OpenSession { header, fold, log, recovered: None })
         })

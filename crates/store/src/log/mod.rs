@@ -14,11 +14,10 @@ use reins_schema::Event;
 pub use subscription::Subscription;
 
 pub(crate) use file::ActiveFile;
-pub(crate) use queue::Limits;
 
-use crate::StoreError;
-use crate::jsonl::{Folder, Lease};
-use queue::{Progress, Queue};
+use crate::jsonl::{Folder, Lease, blocking};
+use crate::{StoreConfig, StoreError};
+use queue::{Limits, Progress, Queue};
 
 /// Appends to one session. Clones share the same log; when the last one is dropped, what was
 /// appended is written and the lease released, as after [`Log::close`].
@@ -27,10 +26,20 @@ pub struct Log {
     owner: Arc<Owner>,
 }
 
+/// How a log came here.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Start {
+    /// Its session was just made.
+    Created,
+    /// It was there, with so many events.
+    Opened { events: u64 },
+}
+
 /// Ends and joins the writer thread.
 struct Owner {
     queue: Arc<Queue>,
     folder: Folder,
+    start: Start,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -50,22 +59,26 @@ impl Drop for Owner {
 }
 
 impl Log {
-    /// Starts the writer of a log that has `events` events.
+    /// Starts the writer.
     pub(crate) fn start(
         folder: Folder,
         file: ActiveFile,
         lease: Lease,
-        events: u64,
-        limits: Limits,
+        start: Start,
+        config: &StoreConfig,
     ) -> Result<Self, StoreError> {
-        let queue = Arc::new(Queue::new(events, limits));
+        let events = match start {
+            Start::Created => 0,
+            Start::Opened { events } => events,
+        };
+        let queue = Arc::new(Queue::new(events, Limits::from(config)));
         let shared = Arc::clone(&queue);
         let thread = std::thread::Builder::new()
             .name("reins-log".to_owned())
             .spawn(move || writer::run(&shared, file, lease))
             .map_err(|e| StoreError::Writer { problem: e.to_string() })?;
         let thread = Mutex::new(Some(thread));
-        Ok(Self { owner: Arc::new(Owner { queue, folder, thread }) })
+        Ok(Self { owner: Arc::new(Owner { queue, folder, start, thread }) })
     }
 
     /// Commits an event: subscribers see it now, the file has it within the configured time.
@@ -143,6 +156,29 @@ impl Log {
             Some(failure) => Err(failure),
             None => Ok(()),
         }
+    }
+
+    /// Ends all clones of this log, and removes its session when this process has made it and it
+    /// was never closed: for one that nobody has got. A session that was there before stays; then
+    /// this is [`Log::close`].
+    ///
+    /// # Errors
+    /// The disk refuses to remove it. What could not be written to it is no error.
+    pub async fn discard(self) -> Result<(), StoreError> {
+        let folder = &self.owner.folder;
+        if self.owner.start != Start::Created {
+            return self.close().await;
+        }
+        let (from, hidden) = (folder.path.clone(), folder.hidden().path);
+        let to = hidden.clone();
+        // First, so that nobody finds it when the lease is released.
+        let moved =
+            blocking(move || std::fs::rename(&from, to).map_err(|e| StoreError::io(&from, e)));
+        let moved = moved.await;
+        drop(self.close().await);
+        moved?;
+        blocking(move || std::fs::remove_dir_all(&hidden).map_err(|e| StoreError::io(&hidden, e)))
+            .await
     }
 }
 

@@ -5,8 +5,8 @@ use reins_schema::{
     TurnEndReason, Usage,
 };
 use reins_session::{
-    AttemptOutcome, Entering, Input, LimitAnswer, Limits, Op, PreStepDecision, Prepared,
-    RetryDecision, Status, ToolOutcome,
+    AttemptOutcome, Entering, Input, LimitAnswer, Op, PreStepDecision, Prepared, RetryDecision,
+    Status, ToolOutcome, TurnLimits,
 };
 
 use super::world::{Body, Wait, World};
@@ -270,15 +270,13 @@ impl World {
     /// again.
     fn unpark(&mut self, id: &MessageId) -> Checked {
         self.cover.count("parked by a limit");
-        self.limits = Limits { steps: None, time_ms: None, ..self.limits };
-        self.step(Input::UseLimits(self.limits))?;
+        self.limits.turn = TurnLimits { steps: None, time_ms: None, ..self.limits.turn };
+        self.step(Input::UseLimits(self.limits.turn))?;
         if self.core.status() != Status::Idle || !self.shadow.waiting.contains(id) {
             return Err("a prompt behind a limit does not wait".to_owned());
         }
         let next = self.fresh_id();
         let message = made::message(next.as_str(), "and now?");
-        self.limits.inbox += 1;
-        self.step(Input::UseLimits(self.limits))?;
         self.step(Input::Send { message, target: InboxTarget::NextTurn, wake: true })?;
         self.settle()?;
         if self.shadow.entered.contains(id) {
@@ -287,8 +285,9 @@ impl World {
         Err("a prompt that waited behind a limit has not entered".to_owned())
     }
 
+    /// For two messages: `unpark` sends another one.
     fn make_room(&mut self) -> Checked {
-        if self.core.fold().inbox().len() >= self.limits.inbox {
+        if self.core.fold().inbox().len() + 2 > self.limits.inbox {
             self.step(Input::EditQueue(reins_session::QueueEdit::Clear))?;
         }
         Ok(())

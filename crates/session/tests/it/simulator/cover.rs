@@ -162,15 +162,12 @@ pub(crate) const ENDS: [&str; 7] = [
 ];
 
 /// When new limits come, and what they meet.
-pub(crate) const LIMITS: [&str; 8] = [
+pub(crate) const LIMITS: [&str; 5] = [
     "parked by a limit",
     "limits anew",
     "limits anew while time is asked about",
     "limits kept by an open turn",
     "limits when idle",
-    "limits below the inbox",
-    "limits below the running bodies",
-    "limits below what waits at a barrier",
 ];
 
 /// Every event type that may be the last one before a crash.

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use reins_session::{Input, Limits, Status};
+use reins_session::{Input, Limits, Status, TurnLimits};
 
 use super::rng::Rng;
 use super::shadow::Key;
@@ -12,15 +12,18 @@ type Checked = Result<(), String>;
 
 /// What binds in some schedules and not in others.
 pub(crate) fn some_limits(rng: &mut Rng) -> Limits {
+    let turn = some_turn_limits(rng);
+    Limits { turn, parallel_tools: 1 + rng.below(3), inbox: 3 + rng.below(8) }
+}
+
+fn some_turn_limits(rng: &mut Rng) -> TurnLimits {
     let some = |rng: &mut Rng, percent, from: u64, spread| {
         rng.chance(percent).then(|| from + rng.below(spread) as u64)
     };
-    Limits {
+    TurnLimits {
         steps: some(rng, 20, 0, 5),
         tool_calls: some(rng, 30, 1, 8),
         time_ms: some(rng, 20, 20, 500),
-        parallel_tools: 1 + rng.below(3),
-        inbox: 3 + rng.below(8),
     }
 }
 
@@ -30,13 +33,15 @@ pub(crate) struct Allowed {
     steps: Option<u64>,
     calls: Option<u64>,
     time: Option<u64>,
+    /// The step that was assembled when the limits came.
+    under_way: u64,
     called: HashSet<Key>,
 }
 
 impl Allowed {
-    pub(crate) fn of(limits: &Limits) -> Self {
-        let Limits { steps, tool_calls: calls, time_ms: time, .. } = *limits;
-        Self { steps, calls, time, called: HashSet::new() }
+    pub(crate) fn of(limits: TurnLimits) -> Self {
+        let TurnLimits { steps, tool_calls: calls, time_ms: time } = limits;
+        Self { steps, calls, time, ..Self::default() }
     }
 
     fn limit(&mut self, name: &str) -> &mut Option<u64> {
@@ -55,7 +60,10 @@ impl Allowed {
 
     pub(crate) fn step(&self, step: u64) -> Result<(), String> {
         match self.steps {
-            Some(limit) if step > limit => Err(format!("step {step} is past the limit {limit}")),
+            // New limits do not ask about the step that was assembled when they came.
+            Some(limit) if step > limit && step > self.under_way => {
+                Err(format!("step {step} is past the limit {limit}"))
+            }
             _ => Ok(()),
         }
     }
@@ -84,38 +92,30 @@ impl Allowed {
 impl World {
     /// New limits. Whom they reach is decided here from what waits, not from the core's memory.
     pub(crate) fn limit_some(&mut self) -> Checked {
-        let limits = some_limits(&mut self.rng);
+        let limits = some_turn_limits(&mut self.rng);
         let anew = self.waits.values().any(|wait| matches!(wait, Wait::Assemble { step: 1 }));
-        self.count_limits(&limits, anew);
-        self.limits = limits;
+        self.count_limits(anew);
+        self.limits.turn = limits;
         let mut clocks = self.clocks();
         if anew {
-            self.shadow.allowed = Allowed::of(&limits);
+            self.shadow.allowed = Allowed { under_way: 1, ..Allowed::of(limits) };
             let ends = limits.time_ms.map(|limit| self.now.saturating_add_unsigned(limit));
             clocks = ends.into_iter().collect();
         }
-        let (from, waited) = (self.log.len(), self.shadow.waiting.clone());
+        let (written, waited) = (self.log.len(), self.shadow.waiting.clone());
         let status = self.core.status();
         self.step(Input::UseLimits(limits))?;
         if self.clocks() != clocks {
             return Err(format!("new limits leave {:?}, not {clocks:?}", self.clocks()));
         }
-        // The first step may be past the new limit.
-        let none = anew && limits.steps == Some(0);
-        if anew && self.asks_limit() != none {
-            return Err("new limits ask about one that does not hold".to_owned());
+        if anew && self.asks_limit() {
+            return Err("a limit is asked about that no longer holds".to_owned());
         }
         if self.shadow.waiting != waited || self.core.status() != status {
             return Err("new limits change the inbox or the status".to_owned());
         }
-        // A larger pool goes on with the calls of the step at once.
-        let mut written = self.log[from..].iter().map(|event| event.body.kind.as_str());
-        let goes_on = |kind: &str| match kind {
-            "limit/reached" => none || !anew,
-            _ => !anew && kind.starts_with("tool/"),
-        };
-        match written.find(|kind| !goes_on(kind)) {
-            Some(kind) => Err(format!("new limits lead to {kind}")),
+        match self.log.get(written) {
+            Some(event) => Err(format!("new limits lead to {}", event.body.kind)),
             None => Ok(()),
         }
     }
@@ -129,21 +129,11 @@ impl World {
         clocks.collect()
     }
 
-    /// Bodies that run, and those whose start stands in the log and that do not run yet.
-    pub(crate) fn in_flight(&self) -> usize {
-        let waiting = self.bodies.iter().filter(|(key, body)| {
-            let answered = self.shadow.results.contains_key(*key);
-            !body.started && !answered && self.shadow.starts.contains_key(*key)
-        });
-        self.running().len() + waiting.count()
-    }
-
     fn asks_limit(&self) -> bool {
         self.waits.values().any(|wait| matches!(wait, Wait::Limit { .. }))
     }
 
-    fn count_limits(&mut self, limits: &Limits, anew: bool) {
-        let (running, in_flight) = (self.running().len(), self.in_flight());
+    fn count_limits(&mut self, anew: bool) {
         let status = self.core.status();
         let open = matches!(status, Status::Running | Status::Cancelling) && !anew;
         let met = [
@@ -151,12 +141,6 @@ impl World {
             (anew && self.asks_limit(), "limits anew while time is asked about"),
             (open, "limits kept by an open turn"),
             (status == Status::Idle, "limits when idle"),
-            (self.shadow.waiting.len() > limits.inbox, "limits below the inbox"),
-            (running > limits.parallel_tools, "limits below the running bodies"),
-            (
-                in_flight > running.max(limits.parallel_tools),
-                "limits below what waits at a barrier",
-            ),
         ];
         for (_, what) in met.iter().filter(|(met, _)| *met) {
             self.cover.count(what);

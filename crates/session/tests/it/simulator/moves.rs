@@ -31,8 +31,6 @@ impl World {
             209 => self.types_some(),
             210..=211 => self.step(Input::StoreFailed { message: "disk gone".to_owned() }),
             212..=241 => self.limit_some(),
-            // A pool that is full for a moment meets new sizes often enough.
-            242..=391 if self.in_flight() > 1 => self.limit_some(),
             _ if self.core.status() == Status::Idle => self.send_some(),
             _ => self.answer_one(false),
         }

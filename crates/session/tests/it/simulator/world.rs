@@ -333,7 +333,7 @@ impl World {
         let payload = Payload::read(&event.body).map_err(|e| e.to_string())?;
         self.shadow.see(&event, &payload, cause)?;
         match &payload {
-            Payload::TurnStart(_) => self.shadow.allowed = Allowed::of(&self.limits),
+            Payload::TurnStart(_) => self.shadow.allowed = Allowed::of(self.limits.turn),
             Payload::StepStart(start) => self.shadow.allowed.step(start.step)?,
             Payload::LimitReached(hit) => self.shadow.allowed.reached(&hit.name, hit.value)?,
             _ => {}

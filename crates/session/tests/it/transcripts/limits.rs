@@ -1,7 +1,7 @@
 //! New limits: whom they reach, and from when.
 
 use reins_schema::InboxTarget;
-use reins_session::{Core, Effect, Input, Limits, Op};
+use reins_session::{Core, Effect, Input, Limits, Op, TurnLimits};
 
 use super::check;
 use crate::made;
@@ -329,7 +329,7 @@ fn a_question_about_time_falls_with_its_limit() {
 }
 
 #[test]
-fn a_first_step_that_is_past_the_new_limit_is_asked_about() {
+fn a_first_step_that_is_assembled_is_under_way_whatever_limits_come() {
     check(
         "",
         "
@@ -337,51 +337,10 @@ fn a_first_step_that_is_past_the_new_limit_is_asked_about() {
         send a go
         limits steps: 0
         release assemble
-        limit extend 1
-        text ok
-        finish stop
-        ",
-        "
-        0 agent/inbox/spliced next-turn +a
-        > running
-        1 turn/start 1
-        2 limit/reached steps 0
-        3 step/start 1
-        4 user/message a: go -[a]
-        5 request/header m Initial
-        6 request/context m
-        7 request/sent Turn #1 1 items
-        > flush
-        > start attempt
-        8 assistant/chunk #1
-        9 assistant/message #1 Stop ok <8
-        10 step/end 1
-        11 turn/end 1 completed
-        > flush
-        > idle
-        ",
-    );
-}
-
-#[test]
-fn a_smaller_pool_lets_bodies_finish_and_starts_none() {
-    check(
-        "parallel_tools: 2",
-        "
-        send a go
-        call c1 read
-        call c2 read
-        call c3 read
+        call c1 nothing
         finish calls
-        prepare ro
-        prepare ro
-        limits parallel_tools: 1
-        done c2
-        done c1
-        prepare ro
-        done c3
-        text ok
-        finish stop
+        prepare UNKNOWN_TOOL
+        limit stop
         ",
         "
         0 agent/inbox/spliced next-turn +a
@@ -395,296 +354,15 @@ fn a_smaller_pool_lets_bodies_finish_and_starts_none() {
         > flush
         > start attempt
         7 assistant/chunk #1
-        8 assistant/message #1 ToolCalls (c1 read) (c2 read) (c3 read) <7
-        9 tool/call c1 read
+        8 assistant/message #1 ToolCalls (c1 nothing) <7
+        9 tool/call c1 nothing
         > prepare c1 alone
-        10 tool/start c1
-        > start c1
-        11 tool/call c2 read
-        > prepare c2
-        12 tool/start c2
-        > start c2
-        13 tool/result c1 ok <9
-        14 tool/result c2 ok <11
-        15 tool/call c3 read
-        > prepare c3 alone
-        16 tool/start c3
-        > start c3
-        17 tool/result c3 ok <15
-        18 step/end 1
-        19 step/start 2
-        20 request/sent Turn #1 5 items
-        > flush
-        > start attempt
-        21 assistant/chunk #1
-        22 assistant/message #1 Stop ok <21
-        23 step/end 2
-        24 turn/end 1 completed
+        10 tool/result c1 UNKNOWN_TOOL <9
+        11 step/end 1
+        12 limit/reached steps 0
+        13 turn/end 1 limit steps
         > flush
         > idle
-        ",
-    );
-}
-
-#[test]
-fn a_pool_that_shrinks_at_a_barrier_starts_one_by_one() {
-    check(
-        "parallel_tools: 3",
-        "
-        send a go
-        call c1 edit
-        call c2 edit
-        call c3 edit
-        finish calls
-        prepare rw
-        prepare rw
-        hold flush
-        prepare rw
-        limits parallel_tools: 1
-        release flush
-        done c1
-        done c2
-        done c3
-        text ok
-        finish stop
-        ",
-        "
-        0 agent/inbox/spliced next-turn +a
-        > running
-        1 turn/start 1
-        2 step/start 1
-        3 user/message a: go -[a]
-        4 request/header m Initial
-        5 request/context m
-        6 request/sent Turn #1 1 items
-        > flush
-        > start attempt
-        7 assistant/chunk #1
-        8 assistant/message #1 ToolCalls (c1 edit) (c2 edit) (c3 edit) <7
-        9 tool/call c1 edit
-        > prepare c1 alone
-        10 tool/call c2 edit
-        > prepare c2
-        11 tool/call c3 edit
-        > prepare c3
-        12 tool/start c1
-        13 tool/start c2
-        14 tool/start c3
-        > flush
-        > start c1
-        15 tool/result c1 ok <9
-        > start c2
-        16 tool/result c2 ok <10
-        > start c3
-        17 tool/result c3 ok <11
-        18 step/end 1
-        19 step/start 2
-        20 request/sent Turn #1 5 items
-        > flush
-        > start attempt
-        21 assistant/chunk #1
-        22 assistant/message #1 Stop ok <21
-        23 step/end 2
-        24 turn/end 1 completed
-        > flush
-        > idle
-        ",
-    );
-}
-
-#[test]
-fn a_cancel_ends_what_waits_behind_a_barrier() {
-    check(
-        "parallel_tools: 2",
-        "
-        send a go
-        call c1 edit
-        call c2 edit
-        finish calls
-        prepare rw
-        hold flush
-        prepare rw
-        limits parallel_tools: 1
-        release flush
-        cancel parent
-        done c1
-        ",
-        "
-        0 agent/inbox/spliced next-turn +a
-        > running
-        1 turn/start 1
-        2 step/start 1
-        3 user/message a: go -[a]
-        4 request/header m Initial
-        5 request/context m
-        6 request/sent Turn #1 1 items
-        > flush
-        > start attempt
-        7 assistant/chunk #1
-        8 assistant/message #1 ToolCalls (c1 edit) (c2 edit) <7
-        9 tool/call c1 edit
-        > prepare c1 alone
-        10 tool/call c2 edit
-        > prepare c2
-        11 tool/start c1
-        12 tool/start c2
-        > flush
-        > start c1
-        > cancelling
-        > stop c1
-        13 tool/result c1 ok <9
-        14 tool/result c2 ABORTED_BEFORE_DISPATCH <10
-        15 step/end 1
-        16 turn/end 1 aborted by Parent
-        > flush
-        > idle
-        ",
-    );
-}
-
-#[test]
-fn a_pool_that_shrinks_while_calls_are_prepared_starts_one_by_one() {
-    check(
-        "parallel_tools: 3",
-        "
-        send a go
-        call c1 edit
-        call c2 edit
-        call c3 read
-        finish calls
-        prepare rw
-        prepare rw
-        limits parallel_tools: 1
-        prepare ro
-        done c1
-        done c2
-        done c3
-        text ok
-        finish stop
-        ",
-        "
-        0 agent/inbox/spliced next-turn +a
-        > running
-        1 turn/start 1
-        2 step/start 1
-        3 user/message a: go -[a]
-        4 request/header m Initial
-        5 request/context m
-        6 request/sent Turn #1 1 items
-        > flush
-        > start attempt
-        7 assistant/chunk #1
-        8 assistant/message #1 ToolCalls (c1 edit) (c2 edit) (c3 read) <7
-        9 tool/call c1 edit
-        > prepare c1 alone
-        10 tool/call c2 edit
-        > prepare c2
-        11 tool/call c3 read
-        > prepare c3
-        12 tool/start c1
-        > flush
-        > start c1
-        13 tool/result c1 ok <9
-        14 tool/start c2
-        > flush
-        > start c2
-        15 tool/result c2 ok <10
-        16 tool/start c3
-        > flush
-        > start c3
-        17 tool/result c3 ok <11
-        18 step/end 1
-        19 step/start 2
-        20 request/sent Turn #1 5 items
-        > flush
-        > start attempt
-        21 assistant/chunk #1
-        22 assistant/message #1 Stop ok <21
-        23 step/end 2
-        24 turn/end 1 completed
-        > flush
-        > idle
-        ",
-    );
-}
-
-#[test]
-fn a_larger_pool_has_room_at_once() {
-    check(
-        "parallel_tools: 1",
-        "
-        send a go
-        call c1 read
-        call c2 read
-        finish calls
-        prepare ro
-        limits parallel_tools: 2
-        prepare ro
-        done c1
-        done c2
-        text ok
-        finish stop
-        ",
-        "
-        0 agent/inbox/spliced next-turn +a
-        > running
-        1 turn/start 1
-        2 step/start 1
-        3 user/message a: go -[a]
-        4 request/header m Initial
-        5 request/context m
-        6 request/sent Turn #1 1 items
-        > flush
-        > start attempt
-        7 assistant/chunk #1
-        8 assistant/message #1 ToolCalls (c1 read) (c2 read) <7
-        9 tool/call c1 read
-        > prepare c1 alone
-        10 tool/start c1
-        > start c1
-        11 tool/call c2 read
-        > prepare c2
-        12 tool/start c2
-        > start c2
-        13 tool/result c1 ok <9
-        14 tool/result c2 ok <11
-        15 step/end 1
-        16 step/start 2
-        17 request/sent Turn #1 4 items
-        > flush
-        > start attempt
-        18 assistant/chunk #1
-        19 assistant/message #1 Stop ok <18
-        20 step/end 2
-        21 turn/end 1 completed
-        > flush
-        > idle
-        ",
-    );
-}
-
-#[test]
-fn a_smaller_inbox_drops_nothing() {
-    check(
-        "inbox: 3",
-        "
-        queue a one
-        queue b two
-        limits inbox: 1
-        queue c three
-        edit remove a
-        queue c three
-        edit remove b
-        queue c three
-        ",
-        "
-        0 agent/inbox/spliced next-turn +a
-        1 agent/inbox/spliced next-turn +b
-        > refused: 2 messages wait already and the limit is 1; remove some or wait for the agent
-        2 agent/inbox/spliced next-turn -a canceled
-        > refused: 1 messages wait already and the limit is 1; remove some or wait for the agent
-        3 agent/inbox/spliced next-turn -b canceled
-        4 agent/inbox/spliced next-turn +c
         ",
     );
 }
@@ -730,8 +408,9 @@ fn limits_that_come_when_idle_hold_for_the_next_turn() {
 /// its wait.
 #[test]
 fn the_clock_starts_again_from_now() {
-    let timed = |time_ms| Limits { time_ms, ..Limits::default() };
-    let mut core = Core::new(made::empty_fold(), timed(Some(50)));
+    let timed = |time_ms| TurnLimits { time_ms, ..TurnLimits::default() };
+    let limits = Limits { turn: timed(Some(50)), ..Limits::default() };
+    let mut core = Core::new(made::empty_fold(), limits);
     core.step(1, Input::Opened { recovered: None });
     let message = made::message("a", "go");
     let send = Input::Send { message, target: InboxTarget::NextTurn, wake: true };
@@ -771,22 +450,9 @@ fn assembling(limits: Limits) -> (Core, Op) {
 }
 
 #[test]
-fn the_assembly_of_a_step_past_the_new_limit_is_abandoned() {
-    let (mut core, assembly) = assembling(Limits::default());
-    let none = Limits { steps: Some(0), ..Limits::default() };
-    let effects = core.step(110, Input::UseLimits(none));
-    let [Effect::Abandon { op }, Effect::Append(_), Effect::AskLimit { name, value: 0, .. }] =
-        effects.as_slice()
-    else {
-        panic!("{effects:?}");
-    };
-    assert_eq!((*op, name.as_str()), (assembly, "steps"));
-}
-
-#[test]
 fn the_clock_of_a_turn_that_has_gone_on_is_left() {
-    let timed = |time_ms| Limits { time_ms, ..Limits::default() };
-    let (mut core, op) = assembling(timed(Some(50)));
+    let timed = |time_ms| TurnLimits { time_ms, ..TurnLimits::default() };
+    let (mut core, op) = assembling(Limits { turn: timed(Some(50)), ..Limits::default() });
     core.step(110, Input::Assembled { op, result: Ok(None) });
     for limits in [timed(None), timed(Some(20))] {
         assert!(core.step(120, Input::UseLimits(limits)).is_empty());
@@ -796,15 +462,15 @@ fn the_clock_of_a_turn_that_has_gone_on_is_left() {
 #[test]
 fn limits_may_come_before_the_session_is_open_and_after_its_end() {
     let mut core = Core::new(made::empty_fold(), Limits::default());
-    let full = Limits { inbox: 0, ..Limits::default() };
-    assert!(core.step(1, Input::UseLimits(full)).is_empty());
+    let none = TurnLimits { steps: Some(0), ..TurnLimits::default() };
+    assert!(core.step(1, Input::UseLimits(none)).is_empty());
     core.step(2, Input::Opened { recovered: None });
     let message = made::message("a", "go");
     let send = Input::Send { message, target: InboxTarget::NextTurn, wake: true };
     let effects = core.step(3, send);
-    assert!(matches!(effects.as_slice(), [Effect::SendAnswered { result: Err(_), .. }]));
+    assert!(effects.iter().any(|effect| matches!(effect, Effect::AskLimit { value: 0, .. })));
     core.step(4, Input::StoreFailed { message: "no space left".to_owned() });
-    assert!(core.step(5, Input::UseLimits(Limits::default())).is_empty());
+    assert!(core.step(5, Input::UseLimits(TurnLimits::default())).is_empty());
 }
 
 #[test]

@@ -39,9 +39,9 @@ fn read_limits(text: &str) -> Limits {
         let Ok(value) = value.parse::<u64>() else { panic!("`{pair}` has no number") };
         let size = usize::try_from(value).unwrap_or(usize::MAX);
         match name {
-            "steps" => limits.steps = Some(value),
-            "tool_calls" => limits.tool_calls = Some(value),
-            "time_ms" => limits.time_ms = Some(value),
+            "steps" => limits.turn.steps = Some(value),
+            "tool_calls" => limits.turn.tool_calls = Some(value),
+            "time_ms" => limits.turn.time_ms = Some(value),
             "parallel_tools" => limits.parallel_tools = size,
             "inbox" => limits.inbox = size,
             _ => panic!("no limit `{name}`"),

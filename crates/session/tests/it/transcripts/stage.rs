@@ -105,8 +105,8 @@ impl Stage {
             }
             "limit" => self.limit(a, b),
             "limits" => {
-                self.limits = super::read_limits(rest(line));
-                self.input(Input::UseLimits(self.limits));
+                self.limits.turn = super::read_limits(rest(line)).turn;
+                self.input(Input::UseLimits(self.limits.turn));
             }
             "prepare" => self.prepare(a),
             "done" => self.done(a, b),
