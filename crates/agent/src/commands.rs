@@ -224,7 +224,7 @@ pub async fn list_commands(scope: &Scope) -> (CommandList, Vec<CommandError>) {
 fn by_distance(scope: &Scope) -> Vec<Vec<Entry<dyn CommandSource>>> {
     let mut left = scope.entries::<dyn CommandSource>();
     let mut groups = Vec::new();
-    for scope in std::iter::successors(Some(scope), |scope| scope.parent()) {
+    for scope in scope.outward() {
         let (here, outer) = left.into_iter().partition(|entry| *entry.scope == *scope.name());
         groups.push(here);
         left = outer;

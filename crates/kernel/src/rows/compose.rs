@@ -92,14 +92,7 @@ impl Row {
 
     /// An error at the row's `[[insert]]`.
     pub(super) fn error(&self, problem: String) -> RowError {
-        RowError {
-            layer: self.origin.layer.clone(),
-            file: self.origin.file.clone(),
-            line: self.origin.line,
-            row: Some(self.id.clone()),
-            problem,
-            ..RowError::default()
-        }
+        RowError::at(&self.origin, problem)
     }
 }
 
@@ -154,7 +147,7 @@ fn applied(layers: &[Layer], errors: &mut Vec<RowError>) -> Composition {
                     if item.config.is_none() && item.disabled.is_none() {
                         warnings.push(empty_patch(&item, &items.source));
                     }
-                    patch(&mut rows[at], item, &items.source, errors);
+                    warnings.extend(patch(&mut rows[at], item, &items.source, errors));
                 }
                 None => warnings.push(absent(&rows, &item, &items.source)),
             }
@@ -205,7 +198,12 @@ fn insert(rows: &mut Vec<Row>, item: Item, source: &Source, errors: &mut Vec<Row
     });
 }
 
-fn patch(row: &mut Row, item: Item, source: &Source, errors: &mut Vec<RowError>) {
+fn patch(
+    row: &mut Row,
+    item: Item,
+    source: &Source,
+    errors: &mut Vec<RowError>,
+) -> Option<RowWarning> {
     if let Some((plugin, line)) = &item.plugin
         && *plugin != row.plugin
     {
@@ -217,7 +215,7 @@ fn patch(row: &mut Row, item: Item, source: &Source, errors: &mut Vec<RowError>)
         let mut error = source.error(*line, Some(&row.id), problem);
         error.field = Some("plugin".to_owned());
         errors.push(error);
-        return;
+        return None;
     }
     let origin = origin_of(source, &item, row.origin.rank as usize);
     row.patched_by.push(origin.clone());
@@ -226,11 +224,25 @@ fn patch(row: &mut Row, item: Item, source: &Source, errors: &mut Vec<RowError>)
         row.disabled_by = disabled.then(|| origin.clone());
         row.switched_by = origin.clone();
     }
-    if let Some(text) = item.config {
-        row.config_by = origin;
-        row.config = text.value.clone();
-        row.replaced.push(std::mem::replace(&mut row.text, text));
+    let text = item.config?;
+    let warning = replaces_own(row, &text, source);
+    row.config_by = origin;
+    row.config = text.value.clone();
+    row.replaced.push(std::mem::replace(&mut row.text, text));
+    warning
+}
+
+/// Nobody writes a `config` twice into one layer to have only the second.
+fn replaces_own(row: &Row, text: &ConfigText, source: &Source) -> Option<RowWarning> {
+    let by_patch = row.config_by != row.origin;
+    if !by_patch || row.config_by.layer != source.layer || row.config_by.file != source.file {
+        return None;
     }
+    let problem = format!(
+        "replaces the `config` of line {} as a whole; write both into one `[[row]]`",
+        row.text.line_of("")
+    );
+    Some(RowWarning(source.error(text.line_of(""), Some(&row.id), problem)))
 }
 
 fn absent(rows: &[Row], item: &Item, source: &Source) -> RowWarning {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::Origin;
 use crate::origin::place;
 
 /// One thing that is wrong. Its text is
@@ -48,6 +49,22 @@ pub enum RowErrorKind {
 pub struct RowWarning(pub RowError);
 
 impl RowError {
+    /// One that blames no place.
+    pub fn new(problem: String) -> Self {
+        Self { problem, ..Self::default() }
+    }
+
+    /// One of the row of an origin, where that was written.
+    pub fn at(origin: &Origin, problem: String) -> Self {
+        Self {
+            layer: origin.layer.clone(),
+            file: origin.file.clone(),
+            line: origin.line,
+            row: Some((*origin.row).to_owned()),
+            ..Self::new(problem)
+        }
+    }
+
     /// Whether the other says the same, be it on another line.
     pub fn is_same(&self, other: &Self) -> bool {
         let line = other.line;

@@ -87,7 +87,7 @@ pub struct Root {
 
 impl Default for Root {
     fn default() -> Self {
-        Self { given: Given::default(), scope: Scope::process() }
+        Self { given: Given::default(), scope: Scope::root() }
     }
 }
 
@@ -182,8 +182,7 @@ impl Generation {
     ) -> BoxFuture<'static, Result<Self, Vec<RowError>>> {
         let Some(standing) = self.standing() else {
             let problem = format!("generation {} was stopped; nothing follows it", self.number);
-            let error = RowError { problem, ..RowError::default() };
-            return Box::pin(std::future::ready(Err(vec![error])));
+            return Box::pin(std::future::ready(Err(vec![RowError::new(problem)])));
         };
         let given = |key| standing.given.has(key);
         let checked = start_order(&composition.rows, catalog, &given).map(drop);
@@ -356,14 +355,8 @@ fn doubles(
 }
 
 fn waits(change: &RowChange) -> RowWarning {
-    RowWarning(RowError {
-        layer: change.origin.layer.clone(),
-        file: change.origin.file.clone(),
-        line: change.origin.line,
-        row: Some(change.row.clone()),
-        problem: format!("{}, which takes effect when Reins starts again", change.what),
-        ..RowError::default()
-    })
+    let problem = format!("{}, which takes effect when Reins starts again", change.what);
+    RowWarning(RowError::at(&change.origin, problem))
 }
 
 fn mount(

@@ -84,8 +84,7 @@ impl Source {
             file: self.file.clone(),
             line,
             row: row.map(str::to_owned),
-            problem,
-            ..RowError::default()
+            ..RowError::new(problem)
         }
     }
 }

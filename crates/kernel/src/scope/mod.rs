@@ -35,7 +35,6 @@ struct Inner {
     tables: RwLock<Tables>,
     /// Numbers registrations; unique within the scope.
     next_id: AtomicU64,
-    version: AtomicU64,
     contained: AtomicU64,
 }
 
@@ -62,13 +61,8 @@ impl Conflict {
 }
 
 impl Scope {
-    /// A new scope without a parent.
+    /// A new scope without a parent, called `process`.
     pub fn root() -> Self {
-        Self::new("global", None)
-    }
-
-    /// The scope of what lives as long as the process.
-    pub(crate) fn process() -> Self {
         Self::new("process", None)
     }
 
@@ -84,7 +78,6 @@ impl Scope {
                 parent,
                 tables: RwLock::default(),
                 next_id: AtomicU64::new(0),
-                version: AtomicU64::new(0),
                 contained: AtomicU64::new(0),
             }),
         }
@@ -100,19 +93,13 @@ impl Scope {
         self.inner.parent.as_ref()
     }
 
-    /// A number that changes whenever anything visible from this scope changes. It never repeats
-    /// for one scope.
-    pub fn version(&self) -> u64 {
-        self.outward().map(|scope| scope.inner.version.load(Ordering::Acquire)).sum()
-    }
-
     /// How many contributions and restrictions this scope itself holds now.
     pub fn contributions(&self) -> usize {
         self.read().len()
     }
 
     /// This scope, its parent, and so on to the root.
-    fn outward(&self) -> impl Iterator<Item = &Self> {
+    pub fn outward(&self) -> impl Iterator<Item = &Self> {
         std::iter::successors(Some(self), |scope| scope.inner.parent.as_ref())
     }
 
@@ -141,7 +128,6 @@ impl Scope {
         let slot = Slot { id, label, order, origin: origin.clone(), value };
         let mut tables = self.inner.tables.write().unwrap_or_else(PoisonError::into_inner);
         let outdated = tables.insert(&place, slot)?;
-        self.inner.version.fetch_add(1, Ordering::AcqRel);
         drop(tables);
         // Values are dropped outside the lock: their destructors may use the scope.
         drop((outdated, held));
@@ -153,7 +139,6 @@ impl Inner {
     fn remove(&self, place: &Place, id: u64) {
         let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
         let removed = tables.remove(place, id);
-        self.version.fetch_add(1, Ordering::AcqRel);
         drop(tables);
         drop(removed);
     }

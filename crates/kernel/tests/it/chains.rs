@@ -51,7 +51,8 @@ async fn outer_scopes_wrap_inner_ones_then_order_then_row_order() {
     let layers = child.layers::<Step>();
     let infos: Vec<_> =
         layers.iter().map(|layer| (&*layer.origin.row, layer.order, &*layer.scope)).collect();
-    let expected = [("f", 1, "global"), ("s", 1, "global"), ("l", 2, "global"), ("i", -5, "agent")];
+    let expected =
+        [("f", 1, "process"), ("s", 1, "process"), ("l", 2, "process"), ("i", -5, "agent")];
     assert_eq!(infos, expected);
 }
 

@@ -169,7 +169,7 @@ async fn nested_rows_that_cannot_be_mounted_leave_nothing() {
     let generation = build(&["store", "tool"]).await;
     let look = || {
         let scope = &generation.scope;
-        (scope.contents(), process(&generation).contents(), scope.version(), entries(scope))
+        (scope.contents(), process(&generation).contents(), entries(scope))
     };
     let (before, values) = (look(), alive());
     for (rows, expected) in cases {

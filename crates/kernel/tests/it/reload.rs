@@ -250,7 +250,7 @@ async fn a_generation_that_cannot_be_built_leaves_the_old_one_as_it_was() {
     let (scope, around) = (old.scope.clone(), process(&old));
     let look = || {
         let store = scope.need::<dyn Store>().unwrap();
-        (scope.contents(), around.contents(), scope.version(), entries(&scope), store.tag().len())
+        (scope.contents(), around.contents(), entries(&scope), store.tag().len())
     };
     let (before, values) = (look(), alive());
     assert_eq!((before.0.len(), before.1.len()), (1, 2));

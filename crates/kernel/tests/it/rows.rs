@@ -89,6 +89,25 @@ fn every_field_knows_where_it_was_written() {
 }
 
 #[test]
+fn a_config_that_replaces_one_of_the_same_layer_warns() {
+    let twice = "[[row]]\nid = \"read\"\nconfig = { max_bytes = 7 }\n\n\
+                 [[row]]\nid = \"read\"\n[row.config]\nroot = \"/b\"\nmax_bytes = 7\n";
+    let composition = composed(&[("base", BASE), ("home", twice)]);
+    let warnings: Vec<String> = composition.warnings.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        warnings,
+        ["home:7: row `read`: replaces the `config` of line 3 as a whole; write both into one \
+             `[[row]]`"]
+    );
+    assert_eq!(composition.rows[0].config, toml::toml! { root = "/b" max_bytes = 7 });
+    // Another layer is meant to replace it, and `disabled` replaces nothing.
+    let once = "[[row]]\nid = \"read\"\nconfig = { max_bytes = 7 }\n\
+                [[row]]\nid = \"read\"\ndisabled = true\n";
+    let composition = composed(&[("base", BASE), ("home", once), ("patch", once)]);
+    assert_eq!(composition.warnings, []);
+}
+
+#[test]
 fn a_patch_of_a_row_of_a_later_layer_warns() {
     let patch = "[[row]]\nid = \"read\"\ndisabled = true\n";
     let composition = composed(&[("early", patch), ("base", BASE)]);

@@ -81,9 +81,9 @@ async fn each_layer_is_told_as_it_is_entered_while_somebody_looks() {
     let looks = root.observe(observer(&seen), &ranked("x", 1));
     assert_eq!(run(&agent, false).await, "end");
     let all = [
-        "step: e 2 in global",
+        "step: e 2 in process",
         "enter early",
-        "step: l 7 in global",
+        "step: l 7 in process",
         "enter late",
         "step: i -1 in agent",
         "enter inner",
@@ -93,7 +93,7 @@ async fn each_layer_is_told_as_it_is_entered_while_somebody_looks() {
     assert_eq!(run(&agent, true).await, "stopped");
     assert_eq!(take(&seen), all[..4]);
     agent.run(Other, |_| Box::pin(async {})).await;
-    assert_eq!(take(&seen), ["other: o 0 in global"]);
+    assert_eq!(take(&seen), ["other: o 0 in process"]);
     // In the scope from which the chain runs: not to those beside it.
     drop(looks);
     let looks = beside.observe(observer(&seen), &ranked("x", 1));
@@ -133,7 +133,7 @@ async fn a_layer_that_was_withdrawn_meanwhile_is_told_with_the_others() {
     drop(first);
     let _late = root.wrap(-1, pass(&seen, "late", false), &ranked("late", 0));
     running.await;
-    let entered = ["step: first 0 in global", "enter first", "step: second 1 in global"];
+    let entered = ["step: first 0 in process", "enter first", "step: second 1 in process"];
     assert_eq!(take(&seen)[..3], entered);
 }
 
@@ -209,16 +209,16 @@ fn contents_are_those_of_this_very_scope_in_row_order() {
     assert_eq!(
         lines,
         [
-            "one: Service str 0 in global",
-            "one: Entry u32 a 0 in global",
-            "one: Entry u32 b 0 in global",
-            "one: Observer ping 0 in global",
-            "one: Observer ping 0 in global",
-            "one: Layer step -9 in global",
-            "one: Restriction u32 0 in global",
-            "two: Service u64 0 in global",
-            "two: Layer step 3 in global",
-            "two: Layer step 4 in global",
+            "one: Service str 0 in process",
+            "one: Entry u32 a 0 in process",
+            "one: Entry u32 b 0 in process",
+            "one: Observer ping 0 in process",
+            "one: Observer ping 0 in process",
+            "one: Layer step -9 in process",
+            "one: Restriction u32 0 in process",
+            "two: Service u64 0 in process",
+            "two: Layer step 3 in process",
+            "two: Layer step 4 in process",
         ]
     );
     assert_eq!(root.contributions(), lines.len());
