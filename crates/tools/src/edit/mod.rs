@@ -21,7 +21,7 @@ use crate::cap::count;
 use crate::diff::unified;
 use crate::failure::{of_fs, until_cancelled};
 use find::Rule;
-use plan::{Plan, Wanted, check_strings, name_lines, plan};
+use plan::{Beside, Plan, Wanted, check_strings, name_lines, plan};
 
 /// The tool's plugin.
 pub(crate) const PLUGIN: PluginDef = PluginDef::of::<EditPlugin>();
@@ -88,16 +88,17 @@ impl Tool for EditTool {
     const NAME: &'static str = "edit";
 
     fn description(&self) -> String {
-        let text = include_str!("description.md");
-        if self.config.require_read {
-            return text.to_owned();
-        }
-        text.replace("Read the file first. ", "Look at the file first. ")
+        let text = match self.beside() {
+            Beside::FileTools => include_str!("description.md"),
+            Beside::NoFileTools => include_str!("description_alone.md"),
+        };
+        text.to_owned()
     }
 
     fn run(&self, input: EditInput, ctx: ToolContext) -> BoxFuture<'_, ToolReply> {
         Box::pin(async move {
-            check_strings(wanted(&input))?;
+            let beside = self.beside();
+            check_strings(wanted(&input, beside))?;
             let file =
                 until_cancelled(&ctx.cancel, self.observed(&input.file_path, &ctx)).await??;
             let (real, hash) = (file.real.clone(), file.hash);
@@ -107,7 +108,8 @@ impl Tool for EditTool {
             // after a cancel.
             let cancel = ctx.cancel.clone();
             let work = tokio::task::spawn_blocking(move || {
-                let plan = plan(&input.file_path, &file.bytes, wanted(&input), max_file_bytes)?;
+                let plan =
+                    plan(&input.file_path, &file.bytes, wanted(&input, beside), max_file_bytes)?;
                 let wanted_still = !cancel.is_cancelled();
                 let diff = wanted_still.then(|| unified(&file.bytes, &plan.bytes, max_diff_bytes));
                 Ok::<_, ToolFailure>((plan, diff.flatten()))
@@ -124,7 +126,7 @@ impl Tool for EditTool {
                 "diff": diff,
             });
             let replaced = self.fs.replace_at(&real, plan.bytes, Expect::Hash(hash)).await;
-            let replaced = replaced.map_err(|error| of_fs(&error))?;
+            let replaced = replaced.map_err(|error| failure(&error, beside))?;
             ctx.observations.saw(&replaced.real, replaced.hash);
             Ok(ToolSuccess::text(text).with_meta(&meta))
         })
@@ -132,17 +134,23 @@ impl Tool for EditTool {
 }
 
 impl EditTool {
-    /// The file, which must be what the session has read.
+    /// Who need not read a file has nothing to read it with.
+    fn beside(&self) -> Beside {
+        if self.config.require_read { Beside::FileTools } else { Beside::NoFileTools }
+    }
+
+    /// The file; where reading is required, it must be what the session has read.
     async fn observed(&self, path: &str, ctx: &ToolContext) -> Result<FileBytes, ToolFailure> {
-        let stale = || of_fs(&FsError::Stale { path: path.into() });
         let file = match self.fs.read(&ctx.cwd, path, self.config.max_file_bytes).await {
             Ok(file) => file,
             Err(error) => return Err(self.unreadable(path, ctx, &error).await),
         };
+        if !self.config.require_read {
+            return Ok(file);
+        }
         match ctx.observations.seen_content(&file.real) {
             Some(hash) if hash == file.hash => Ok(file),
-            Some(_) => Err(stale()),
-            None if !self.config.require_read => Ok(file),
+            Some(_) => Err(of_fs(&FsError::Stale { path: path.into() })),
             None => {
                 let message = format!("`{path}` has not been read; read it first, then edit");
                 Err(ToolFailure::new("FS_NOT_OBSERVED", message))
@@ -151,8 +159,9 @@ impl EditTool {
     }
 
     async fn unreadable(&self, path: &str, ctx: &ToolContext, error: &FsError) -> ToolFailure {
-        if !matches!(error, FsError::NotFound { .. }) {
-            return of_fs(error);
+        let absent = matches!(error, FsError::NotFound { .. });
+        if !absent || self.beside() == Beside::NoFileTools {
+            return failure(error, self.beside());
         }
         let place = self.fs.resolve(&ctx.cwd, path).await;
         let known = place.is_ok_and(|place| ctx.observations.seen_content(&place.real).is_some());
@@ -165,8 +174,20 @@ impl EditTool {
     }
 }
 
-fn wanted(input: &EditInput) -> Wanted<'_> {
-    Wanted { old: &input.old_string, new: &input.new_string, all: input.replace_all }
+fn wanted(input: &EditInput, beside: Beside) -> Wanted<'_> {
+    Wanted { old: &input.old_string, new: &input.new_string, all: input.replace_all, beside }
+}
+
+/// [`of_fs`] with a remedy that can be followed.
+fn failure(error: &FsError, beside: Beside) -> ToolFailure {
+    let remedy = match error {
+        _ if beside == Beside::FileTools => return of_fs(error),
+        FsError::NotFound { .. } => "check the path",
+        FsError::NotRegular { kind, .. } if kind == "directory" => "give the path of a file",
+        FsError::Stale { .. } => "look at it again, then repeat the change on its present content",
+        _ => return of_fs(error),
+    };
+    ToolFailure::new(error.code(), format!("{error}; {remedy}"))
 }
 
 fn report(path: &str, plan: &Plan) -> String {

@@ -28,12 +28,27 @@ pub(super) struct Wanted<'a> {
     pub(super) new: &'a str,
     /// Every place.
     pub(super) all: bool,
+    pub(super) beside: Beside,
+}
+
+/// What the model has beside `edit`, so that no advice names a tool that is not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Beside {
+    /// `read`, `glob` and `write`.
+    FileTools,
+    /// Perhaps a shell.
+    NoFileTools,
 }
 
 /// Checks that need no file.
 pub(super) fn check_strings(wanted: Wanted<'_>) -> Result<(), ToolFailure> {
     let problem = if wanted.old.is_empty() {
-        "`old_string` is empty; give the text to replace, or use `write` to create a file"
+        match wanted.beside {
+            Beside::FileTools => {
+                "`old_string` is empty; give the text to replace, or use `write` to create a file"
+            }
+            Beside::NoFileTools => "`old_string` is empty; give the text to replace",
+        }
     } else if wanted.old == wanted.new {
         "`old_string` and `new_string` are equal, so nothing would change; give the new text"
     } else {
@@ -50,7 +65,7 @@ pub(super) fn plan(
     limit: u64,
 ) -> Result<Plan, ToolFailure> {
     check_strings(wanted)?;
-    let Wanted { old, new, all } = wanted;
+    let Wanted { old, new, all, beside } = wanted;
     if let Some(at) = memchr::memchr(0, file) {
         let message = format!(
             "`{name}` is a binary file (NUL byte at offset {at}); `edit` changes text only, use \
@@ -59,7 +74,7 @@ pub(super) fn plan(
         return Err(ToolFailure::new(NOT_TEXT, message));
     }
     let found = find(file, old.as_bytes(), all).map_err(|error| match error {
-        FindError::NotFound => not_found(name, file, old),
+        FindError::NotFound => not_found(name, file, old, beside),
         FindError::Ambiguous { rule, starts, more } => ambiguous(name, file, rule, &starts, more),
         FindError::TooMany { limit } => {
             let message = format!(
@@ -107,7 +122,7 @@ fn ambiguous(name: &str, file: &[u8], rule: Rule, starts: &[usize], more: bool) 
     ToolFailure::new("FS_AMBIGUOUS_EDIT", message)
 }
 
-fn not_found(name: &str, file: &[u8], old: &str) -> ToolFailure {
+fn not_found(name: &str, file: &[u8], old: &str, beside: Beside) -> ToolFailure {
     let mut message = format!("`old_string` was not found in `{name}`; nothing was changed. ");
     if is_large(file, old.as_bytes()) {
         message.push_str(
@@ -117,10 +132,17 @@ fn not_found(name: &str, file: &[u8], old: &str) -> ToolFailure {
     } else if let Some(near) = nearest(file, old) {
         message.push_str(&near);
     }
-    let advice = if has_line_numbers(old) {
-        "`old_string` seems to hold the line numbers that `read` adds; leave them out."
-    } else {
-        "Copy the text from a fresh `read`, without its line numbers."
+    let advice = match (beside, has_line_numbers(old)) {
+        (Beside::FileTools, true) => {
+            "`old_string` seems to hold the line numbers that `read` adds; leave them out."
+        }
+        (Beside::FileTools, false) => {
+            "Copy the text from a fresh `read`, without its line numbers."
+        }
+        (Beside::NoFileTools, true) => "`old_string` seems to hold line numbers; leave them out.",
+        (Beside::NoFileTools, false) => {
+            "Look at the file as it is now, and copy the text from it exactly."
+        }
     };
     message.push_str(advice);
     ToolFailure::new("FS_EDIT_NOT_FOUND", message)

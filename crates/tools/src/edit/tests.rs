@@ -2,13 +2,13 @@ use proptest::prelude::*;
 
 use reins_agent::ToolFailure;
 
-use super::plan::{Plan, Wanted};
+use super::plan::{Beside, Plan, Wanted};
 
 /// A limit that no test reaches.
 const LIMIT: u64 = 64 << 20;
 
 fn plan(name: &str, file: &[u8], old: &str, new: &str, all: bool) -> Result<Plan, ToolFailure> {
-    super::plan::plan(name, file, Wanted { old, new, all }, LIMIT)
+    super::plan::plan(name, file, Wanted { old, new, all, beside: Beside::FileTools }, LIMIT)
 }
 
 /// The new file and how the text was found, or the failure's code.

@@ -118,25 +118,85 @@ async fn byte_order_mark_and_missing_final_line_end_stay() {
     assert_eq!(bench.text("a"), "\u{feff}one\r\nTWO\r\nthree");
 }
 
-/// Of two edits built on one content, run at once, one wins and the other is told.
+/// Of two edits built on one content, run at once, one wins and the other is told, whether files
+/// must be read or not.
 #[tokio::test]
 async fn of_two_edits_at_once_none_is_lost_silently() {
-    let bench = bench_with("a", "one two").await;
-    let (first, second) = tokio::join!(
-        bench.run("edit", edit("a", "one", "1")),
-        bench.run("edit", edit("a", "two", "2")),
-    );
-    let text = bench.text("a");
-    match (first, second) {
-        (Ok(_), Ok(_)) => assert_eq!(text, "1 2"),
-        (Ok(_), Err(failure)) => {
-            assert_eq!((&*failure.code, &*text), ("FS_STALE_VERSION", "1 two"));
+    for config in [&[][..], &[ALONE]] {
+        let bench = Bench::with(config).await;
+        let mut refused = 0;
+        for _ in 0..20 {
+            bench.put("a", "one two");
+            bench.ok("read", json!({"file_path": "a"})).await;
+            let (first, second) = tokio::join!(
+                bench.run("edit", edit("a", "one", "1")),
+                bench.run("edit", edit("a", "two", "2")),
+            );
+            let (expected, failure) = match (first, second) {
+                (Ok(_), Ok(_)) => ("1 2", None),
+                (Ok(_), Err(failure)) => ("1 two", Some(failure)),
+                (Err(failure), Ok(_)) => ("one 2", Some(failure)),
+                (Err(first), Err(second)) => panic!("both failed: {first}, {second}"),
+            };
+            assert_eq!(bench.text("a"), expected);
+            let Some(failure) = failure else { continue };
+            refused += 1;
+            assert_eq!(failure.code, "FS_STALE_VERSION");
+            let look = if config.is_empty() { "; read it again" } else { "; look at it again" };
+            assert!(failure.message.contains(look), "{}", failure.message);
         }
-        (Err(failure), Ok(_)) => {
-            assert_eq!((&*failure.code, &*text), ("FS_STALE_VERSION", "one 2"));
-        }
-        (Err(first), Err(second)) => panic!("both failed: {first}, {second}"),
+        assert!(refused > 0, "{config:?}: they never met");
     }
+}
+
+/// An editor without tools to read with.
+const ALONE: (&str, &str) = ("edit", "require_read = false");
+
+#[tokio::test]
+async fn without_a_read_a_file_that_others_change_can_be_edited_again() {
+    let bench = Bench::with(&[ALONE]).await;
+    bench.put("a", "one\n");
+    bench.ok("edit", edit("a", "one", "two")).await;
+    bench.put("a", "two\nby the shell\n");
+    bench.ok("edit", edit("a", "two", "three")).await;
+    assert_eq!(bench.text("a"), "three\nby the shell\n");
+    // Made again by the shell.
+    std::fs::remove_file(bench.path("a")).unwrap();
+    assert_eq!(bench.fails("edit", edit("a", "three", "x")).await.0, "FS_NOT_FOUND");
+    bench.put("a", "three\n");
+    bench.ok("edit", edit("a", "three", "four")).await;
+    assert_eq!(bench.text("a"), "four\n");
+}
+
+/// Everything that the model is told, with other file tools and without.
+#[tokio::test]
+async fn an_editor_alone_names_no_tool_that_is_not_there() {
+    let names = ["`read`", "`write`", "`glob`", "Read the file", "use write", "numbers that"];
+    let mut named = Vec::new();
+    for config in [&[][..], &[ALONE]] {
+        let bench = Bench::with(config).await;
+        bench.put("a", "one\n");
+        bench.put("b", b"\0");
+        bench.ok("read", json!({"file_path": "a"})).await;
+        bench.put("gone", "x");
+        bench.ok("read", json!({"file_path": "gone"})).await;
+        std::fs::remove_file(bench.path("gone")).unwrap();
+        std::fs::create_dir(bench.path("folder")).unwrap();
+        let mut told = bench.tool("edit").schema().description.clone();
+        for (path, old) in [
+            ("a", ""),
+            ("a", "two"),
+            ("a", "1: one"),
+            ("absent", "x"),
+            ("gone", "x"),
+            ("folder", "x"),
+            ("b", "x"),
+        ] {
+            told.push_str(&bench.fails("edit", edit(path, old, "new")).await.1);
+        }
+        named.push(names.iter().filter(|name| told.contains(**name)).count());
+    }
+    assert_eq!(named, [names.len(), 0]);
 }
 
 /// What would take long is not begun for large texts, and a cancelled call does not wait.
