@@ -19,7 +19,8 @@ pub use plugin::{
 };
 pub use rows::{
     Composition, FieldDoc, Generation, Layer, MAX_LAYER_BYTES, References, Root, Row, RowChange,
-    RowError, RowErrorKind, RowScope, RowWarning, Written, as_written, compose, nearest,
+    RowError, RowErrorKind, RowScope, RowWarning, Written, as_written, compose, compose_nested,
+    nearest,
 };
 pub use scope::{
     Chain, Conflict, Contained, ContainedWhere, Contribution, ContributionKind, Entry, LayerInfo,

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::check::check_row;
 use super::error::{RowError, RowWarning};
-use super::layer::{ConfigText, Item, Layer, Source, read_layer};
+use super::layer::{ConfigText, Form, Item, Layer, Source, read_layer};
 use super::nearest::nearest;
 use super::reference::References;
 use super::withheld::Withheld;
@@ -115,8 +115,30 @@ pub fn compose(
     catalog: &Catalog,
     references: &References<'_>,
 ) -> Result<Composition, Vec<RowError>> {
+    checked(layers, Form::Whole, catalog, references)
+}
+
+/// As [`compose`], of the one layer of a nested scope: what is wrong is told without `[[row]]`, as
+/// there is nothing below that it could change.
+///
+/// # Errors
+/// As [`compose`].
+pub fn compose_nested(
+    layer: Layer,
+    catalog: &Catalog,
+    references: &References<'_>,
+) -> Result<Composition, Vec<RowError>> {
+    checked(&[layer], Form::Inserts, catalog, references)
+}
+
+fn checked(
+    layers: &[Layer],
+    form: Form,
+    catalog: &Catalog,
+    references: &References<'_>,
+) -> Result<Composition, Vec<RowError>> {
     let mut errors = Vec::new();
-    let Composition { mut rows, warnings } = applied(layers, &mut errors);
+    let Composition { mut rows, warnings } = applied(layers, form, &mut errors);
     for row in &mut rows {
         check_row(row, catalog, references, &mut errors);
     }
@@ -130,14 +152,14 @@ pub fn compose(
 /// looked at, and what is wrong is left out. For showing and editing what is written; such rows
 /// cannot be built.
 pub fn as_written(layers: &[Layer]) -> Vec<Row> {
-    applied(layers, &mut Vec::new()).rows
+    applied(layers, Form::Whole, &mut Vec::new()).rows
 }
 
-fn applied(layers: &[Layer], errors: &mut Vec<RowError>) -> Composition {
+fn applied(layers: &[Layer], form: Form, errors: &mut Vec<RowError>) -> Composition {
     let mut rows: Vec<Row> = Vec::new();
     let mut warnings = Vec::new();
     for layer in layers {
-        let items = read_layer(layer, errors);
+        let items = read_layer(layer, form, errors);
         for item in items.inserts {
             insert(&mut rows, item, &items.source, errors);
         }

@@ -65,8 +65,33 @@ impl Layer {
     /// What is wrong with the text by itself, whatever rows there are.
     pub fn errors(&self) -> Vec<RowError> {
         let mut errors = Vec::new();
-        drop(read_layer(self, &mut errors));
+        drop(read_layer(self, Form::Whole, &mut errors));
         errors
+    }
+}
+
+/// What the author of a layer is told to write.
+#[derive(Clone, Copy)]
+pub(super) enum Form {
+    Whole,
+    /// Patches would meet nothing.
+    Inserts,
+}
+
+impl Form {
+    pub(super) fn tables(self) -> &'static [&'static str] {
+        match self {
+            Self::Whole => &KINDS,
+            Self::Inserts => &["insert"],
+        }
+    }
+
+    /// The one that is written most.
+    pub(super) fn main(self) -> &'static str {
+        match self {
+            Self::Whole => "row",
+            Self::Inserts => "insert",
+        }
     }
 }
 
@@ -141,7 +166,7 @@ pub(super) struct LayerItems {
 }
 
 /// Reads everything readable; what is wrong goes to `errors`.
-pub(super) fn read_layer(layer: &Layer, errors: &mut Vec<RowError>) -> LayerItems {
+pub(super) fn read_layer(layer: &Layer, form: Form, errors: &mut Vec<RowError>) -> LayerItems {
     let source =
         Source { layer: layer.name.as_str().into(), file: layer.file.as_deref().map(Arc::from) };
     let mut items = LayerItems { source: source.clone(), inserts: vec![], patches: vec![] };
@@ -151,9 +176,9 @@ pub(super) fn read_layer(layer: &Layer, errors: &mut Vec<RowError>) -> LayerItem
         return items;
     }
     let breaks = layer.text.match_indices('\n').map(|(at, _)| at).collect();
-    let mut reader = Reader { breaks, source, head: layer.head, errors };
+    let mut reader = Reader { breaks, source, head: layer.head, form, errors };
     let (document, syntax) = DeTable::parse_recoverable(&layer.text);
-    for fault in faults(&layer.text, &syntax) {
+    for fault in faults(&layer.text, &syntax, form) {
         let line = reader.line(&(fault.at..fault.at));
         let problem = format!("not valid TOML: {}", fault.problem);
         reader.errors.push(reader.source.error(line, None, problem));
@@ -171,6 +196,7 @@ struct Reader<'a> {
     source: Source,
     /// Top-level keys that belong to whoever read the file.
     head: &'static [&'static str],
+    form: Form,
     errors: &'a mut Vec<RowError>,
 }
 
@@ -191,14 +217,7 @@ impl Reader<'_> {
             }
             let line = self.line(&key.span());
             if !KINDS.contains(&name) {
-                let known: String = self.head.iter().map(|key| format!("`{key}`, ")).collect();
-                let problem =
-                    format!("unknown key; a layer has {known}`[[insert]]` and `[[row]]` tables");
-                let mut error = self.source.error(line, None, problem);
-                error.field = Some(name.to_owned());
-                let known = KINDS.iter().chain(self.head).copied();
-                error.suggestion = nearest(name, known).map(str::to_owned);
-                self.errors.push(error);
+                self.unknown(name, line);
                 continue;
             }
             let Some(entries) = self.entries(value, name, line) else { continue };
@@ -206,6 +225,19 @@ impl Reader<'_> {
                 entries.iter().filter_map(|entry| self.item(entry, name)).collect();
             if name == "insert" { items.inserts = read } else { items.patches = read }
         }
+    }
+
+    fn unknown(&mut self, name: &str, line: u32) {
+        let (tables, main) = (self.form.tables(), self.form.main());
+        let others = tables.iter().filter(|kind| **kind != main);
+        let others = others.map(|kind| format!("`[[{kind}]]`"));
+        let known: Vec<String> =
+            self.head.iter().map(|key| format!("`{key}`")).chain(others).collect();
+        let and = if known.is_empty() { "" } else { " and " };
+        let problem =
+            format!("unknown key; a layer has {}{and}`[[{main}]]` tables", known.join(", "));
+        let suggestion = nearest(name, tables.iter().chain(self.head).copied());
+        self.push(line, None, Some(name), problem, suggestion.map(str::to_owned));
     }
 
     /// Reports what [`Layer::head_value`] could not read.

@@ -18,7 +18,7 @@ mod withheld;
 mod written;
 
 pub use changes::RowChange;
-pub use compose::{Composition, Row, as_written, compose};
+pub use compose::{Composition, Row, as_written, compose, compose_nested};
 pub use error::{RowError, RowErrorKind, RowWarning};
 pub use fields::FieldDoc;
 pub use generation::{Generation, Root, RowScope};

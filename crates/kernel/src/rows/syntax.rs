@@ -5,6 +5,8 @@
 
 use toml::de::Error;
 
+use super::layer::Form;
+
 /// A place in the text, and what is wrong there.
 pub(super) struct Fault {
     /// In bytes.
@@ -13,7 +15,7 @@ pub(super) struct Fault {
 }
 
 /// One fault for each line that has any: the others would mostly be consequences.
-pub(super) fn faults(text: &str, errors: &[Error]) -> Vec<Fault> {
+pub(super) fn faults(text: &str, errors: &[Error], form: Form) -> Vec<Fault> {
     if let Some(at) = text.find('\0') {
         let problem = "there are zero bytes in the file: it is damaged, or saved as UTF-16; save \
                        it as UTF-8"
@@ -22,7 +24,7 @@ pub(super) fn faults(text: &str, errors: &[Error]) -> Vec<Fault> {
     }
     let mut faults: Vec<(usize, Fault)> = Vec::new();
     for error in errors {
-        let fault = fault(text, error);
+        let fault = fault(text, error, form);
         let line = text[..fault.at].matches('\n').count();
         if !faults.iter().any(|(known, other)| *known == line || other.problem == MERGE) {
             faults.push((line, fault));
@@ -33,7 +35,7 @@ pub(super) fn faults(text: &str, errors: &[Error]) -> Vec<Fault> {
 
 const MERGE: &str = "this is left from a merge; keep one of the two sides";
 
-fn fault(text: &str, error: &Error) -> Fault {
+fn fault(text: &str, error: &Error, form: Form) -> Fault {
     let span = error.span().unwrap_or(0..0);
     let found = text.get(span.clone()).unwrap_or_default();
     let at = if error.message().starts_with("invalid multi-line") && found.is_empty() {
@@ -46,7 +48,8 @@ fn fault(text: &str, error: &Error) -> Fault {
     let before = text.get(..at).unwrap_or_default();
     let start = before.rfind('\n').map_or(0, |end| end + 1);
     let line = text.get(start..).unwrap_or_default().lines().next().unwrap_or_default();
-    let place = Around { line: line.trim(), found, next: text.get(at..).unwrap_or_default() };
+    let next = text.get(at..).unwrap_or_default();
+    let place = Around { line: line.trim(), found, next, form };
     let problem = place.problem(error.message().trim_end());
     Fault { at, problem }
 }
@@ -119,11 +122,12 @@ struct Around<'t> {
     found: &'t str,
     /// The text from there on.
     next: &'t str,
+    form: Form,
 }
 
 impl Around<'_> {
     fn problem(&self, words: &str) -> String {
-        let Self { line, found, .. } = self;
+        let Self { line, found, form, .. } = self;
         if ["<<<<<<<", "=======", ">>>>>>>"].iter().any(|mark| line.starts_with(mark)) {
             return MERGE.to_owned();
         }
@@ -148,16 +152,19 @@ impl Around<'_> {
                 "write `key = value` instead of `key: value`"
             }
             "key with no value" if ["row", "insert"].contains(&line.trim_end_matches(']')) => {
-                "the brackets are missing; write `[[row]]` or `[[insert]]`"
+                return format!("the brackets are missing; write {}", tables(*form));
             }
             "key with no value" if line.contains('=') => {
                 "a key with a blank in it must stand in quotes"
             }
             "unquoted keys cannot be empty" if line.starts_with('[') => {
-                "a name is missing in the brackets; write `[[row]]` or `[[insert]]`"
+                return format!("a name is missing in the brackets; write {}", tables(*form));
             }
             "invalid key-value pair" if line.starts_with('{') => {
-                "this looks like JSON; write TOML, `[[row]]` and below it `key = value`"
+                let main = form.main();
+                return format!(
+                    "this looks like JSON; write TOML, `[[{main}]]` and below it `key = value`"
+                );
             }
             _ => {
                 let known = PLAIN.iter().find(|(start, _)| kind.starts_with(start));
@@ -186,6 +193,12 @@ impl Around<'_> {
         let character = self.next.chars().next().filter(|c| !c.is_control()).unwrap_or(' ');
         format!("`\\{character}` is no escape; write `\\\\` for `\\`, or put the text between `'`")
     }
+}
+
+fn tables(form: Form) -> String {
+    let kinds: Vec<String> =
+        form.tables().iter().rev().map(|kind| format!("`[[{kind}]]`")).collect();
+    kinds.join(" or ")
 }
 
 fn control_character(found: &str) -> String {

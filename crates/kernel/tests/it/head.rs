@@ -118,6 +118,26 @@ fn keys_of_the_head_are_no_keys_of_rows() {
 }
 
 #[test]
+fn in_a_nested_layer_nobody_is_told_to_write_patches() {
+    let cases = [
+        ("zzz = 1\n", "unknown key; a layer has `description` and `[[insert]]` tables"),
+        ("insrt]]\n", "not valid TOML: a key without a value; write `key = value`"),
+        ("insert]]\n", "not valid TOML: the brackets are missing; write `[[insert]]`"),
+        ("[[]]\n", "not valid TOML: a name is missing in the brackets; write `[[insert]]`"),
+        (
+            "{\"insert\": []}\n",
+            "not valid TOML: this looks like JSON; write TOML, `[[insert]]` and below it \
+             `key = value`",
+        ),
+    ];
+    for (text, expected) in cases {
+        let layer = Layer { head: &["description"], ..headed(text) };
+        let errors = compose_nested(layer, &catalog(), &references()).map(drop).unwrap_err();
+        assert_eq!(errors[0].problem, expected, "{text}");
+    }
+}
+
+#[test]
 fn a_layer_without_a_head_takes_no_such_key() {
     let layer = Layer { head: &[], ..headed("bundles = []\n") };
     let errors = compose(&[layer], &catalog(), &references()).map(drop).unwrap_err();
