@@ -2,9 +2,11 @@
 
 use std::collections::HashMap;
 
-use reins_agent::CommandRun;
-use reins_host::SessionView;
-use reins_schema::{Block, CallId, Event, Payload, SessionId, Source, ToolResult, ToolResultBlock};
+use reins_agent::{CommandRun, CompositionChanged, PresetSelected};
+use reins_host::{Host, SessionView};
+use reins_schema::{
+    Block, CallId, Event, Header, Payload, SessionId, Source, ToolResult, ToolResultBlock,
+};
 use reins_store::{SessionSummary, StoreError};
 
 use crate::args::{ComposeArgs, SessionCommand};
@@ -73,19 +75,9 @@ fn local_time(unix_ms: i64) -> String {
 
 async fn show(start: &Start, compose: &ComposeArgs, id: SessionId) -> Result<u8, CliError> {
     let host = start.host(compose, None).await?;
-    let mut shown = Ok(());
-    let mut calls = HashMap::new();
-    let mut each = |event: &Event| {
-        if let Some(text) = describe(event, &mut calls)
-            && shown.is_ok()
-        {
-            shown = print(&text);
-        }
-    };
-    let view = SessionView::read(host.store().as_ref(), &id, &mut each).await;
+    let shown = tell(&host, &id).await;
     host.stop().await;
-    shown?;
-    let view = view.map_err(|e| CliError::from(e.0))?;
+    let view = shown?;
     print(&format!("\n{}\n", totals(&view)))?;
     match view.problem {
         None => Ok(crate::exit::COMPLETED),
@@ -95,6 +87,35 @@ async fn show(start: &Start, compose: &ComposeArgs, id: SessionId) -> Result<u8,
         }
         Some(problem) => Err(problem.into()),
     }
+}
+
+async fn tell(host: &Host, id: &SessionId) -> Result<SessionView, CliError> {
+    // The list leaves out what it cannot read, and that is said below.
+    let listing = host.list().await?;
+    if let Some(session) = listing.sessions.iter().find(|session| session.header.id == *id) {
+        print(&head(&session.header))?;
+    }
+    let (mut told, mut teller) = (Ok(()), Teller::default());
+    let mut each = |event: &Event| {
+        if told.is_ok() {
+            told = print(&teller.tell(event));
+        }
+    };
+    let view = SessionView::read(host.store().as_ref(), id, &mut each).await;
+    told?;
+    print(&teller.called)?;
+    view.map_err(|e| CliError::from(e.0))
+}
+
+fn head(header: &Header) -> String {
+    let preset = header.agent_preset.as_deref().map(in_line);
+    format!(
+        "session {} of {}, in {}{}\n",
+        header.id,
+        local_time(header.created_at),
+        in_line(&header.cwd.display().to_string()),
+        preset.map(|preset| format!(", agent preset {preset}")).unwrap_or_default(),
+    )
 }
 
 fn totals(view: &SessionView) -> String {
@@ -117,6 +138,29 @@ fn speaker(source: &Source) -> String {
         Source::Tool { .. } => "tool".to_owned(),
         Source::Plugin { .. } => "reins".to_owned(),
         Source::Unknown(_) => "?".to_owned(),
+    }
+}
+
+/// Tells a session, event by event.
+#[derive(Default)]
+struct Teller {
+    /// The tools that are asked for.
+    calls: HashMap<CallId, String>,
+    /// Prompts that were called and whose turn has not begun: they are told with it.
+    called: String,
+}
+
+impl Teller {
+    fn tell(&mut self, event: &Event) -> String {
+        if event.body.kind == CommandRun::TYPE {
+            self.called.extend(command_text(event));
+            return String::new();
+        }
+        let mut text = describe(event, &mut self.calls).unwrap_or_default();
+        if event.body.kind == "turn/start" {
+            text.push_str(&std::mem::take(&mut self.called));
+        }
+        text
     }
 }
 
@@ -154,7 +198,10 @@ fn describe(event: &Event, calls: &mut HashMap<CallId, String>) -> Option<String
             format!("[{}] repaired after an unexpected end\n", event.seq)
         }
         Payload::LimitReached(limit) => format!("[{}] limit {} reached\n", event.seq, limit.name),
-        Payload::Other if event.body.kind == CommandRun::TYPE => command_text(event)?,
+        Payload::Other if event.body.kind == CompositionChanged::TYPE => rows_text(event)?,
+        Payload::Other => {
+            format!("[{}] agent preset {}\n", event.seq, in_line(&PresetSelected::of(event)?))
+        }
         _ => return None,
     };
     Some(text)
@@ -166,6 +213,19 @@ fn command_text(event: &Event) -> Option<String> {
     let typed = terminal::one_line(format!("/{} {}", run.name, run.args).trim_end(), CALL_CELLS);
     let file = run.file.map(|file| format!(" ({file})")).unwrap_or_default();
     Some(format!("[{}] called {}{}\n", event.seq, typed, in_line(&file)))
+}
+
+/// The rows that the agent took up, or why it did not.
+fn rows_text(event: &Event) -> Option<String> {
+    let changed: CompositionChanged = serde_json::from_str(event.body.data.get()).ok()?;
+    let rows = changed.rows.iter().map(|row| format!("{} {} ({})", row.row, row.what, row.place));
+    let rows: Vec<String> = rows.collect();
+    let how = match &changed.refused {
+        None => "rows taken up".to_owned(),
+        Some(problem) => format!("rows not taken up: {problem}"),
+    };
+    let told = if rows.is_empty() { how } else { format!("{how}: {}", rows.join(", ")) };
+    Some(format!("[{}] {}\n", event.seq, in_line(&told)))
 }
 
 fn result_text(seq: u64, result: &ToolResult, calls: &HashMap<CallId, String>) -> String {
@@ -187,4 +247,34 @@ fn result_text(seq: u64, result: &ToolResult, calls: &HashMap<CallId, String>) -
 
 fn print(text: &str) -> Result<(), CliError> {
     terminal::print_text(text).map_err(|e| CliError::internal(format!("standard output: {e}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use reins_agent::{ChangedRow, EventType, draft};
+
+    use super::*;
+
+    fn told(rows: usize, refused: Option<&str>) -> String {
+        let row = ChangedRow {
+            row: "bash".to_owned(),
+            what: "changed".to_owned(),
+            place: "a\nb.toml:3".to_owned(),
+        };
+        let rows = vec![row; rows];
+        let changed =
+            CompositionChanged { generation: 2, rows, refused: refused.map(str::to_owned) };
+        let of = EventType { version: 1, ignorable: true };
+        let body = draft(CompositionChanged::TYPE, of, &changed).unwrap();
+        Teller::default().tell(&Event { seq: 7, time: 1, body })
+    }
+
+    #[test]
+    fn changed_rows_are_told_in_one_line() {
+        let row = "bash changed (a\\u{a}b.toml:3)";
+        assert_eq!(told(2, None), format!("[7] rows taken up: {row}, {row}\n"));
+        let refused = format!("[7] rows not taken up: no\\u{{a}}tool: {row}\n");
+        assert_eq!(told(1, Some("no\ntool")), refused);
+        assert_eq!(told(0, None), "[7] rows taken up\n");
+    }
 }

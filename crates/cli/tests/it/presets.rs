@@ -90,6 +90,31 @@ async fn minimal_is_a_shell_and_an_editor_that_needs_no_read_and_stays_until_ano
 }
 
 #[tokio::test]
+async fn a_session_is_shown_with_its_presets_and_what_was_called_with_its_turn() {
+    let (server, bin) = served(script().text("ok").forever());
+    bin.file("../home/prompts/gap.md", "Fill $1.\n").unwrap();
+    runs(&bin, &["--preset", "minimal"]).await;
+    let call = ["run", "--continue", "--preset", "standard", "/gap", "a"];
+    let end = bin.run(call).await.unwrap();
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    let id = header(&log(&bin).0)["id"].as_str().unwrap().to_owned();
+    let show = bin.run(["session", "show", &id]).await.unwrap();
+    assert_eq!(show.code, Some(0), "{}", show.stderr);
+    let lines: Vec<&str> = show.stdout.lines().collect();
+    assert!(lines[0].starts_with(&format!("session {id} of ")), "{}", show.stdout);
+    assert!(lines[0].ends_with(", agent preset minimal"), "{}", show.stdout);
+    let at = |part: &str| {
+        let at = lines.iter().position(|line| line.contains(part));
+        at.unwrap_or_else(|| panic!("no `{part}` in {}", show.stdout))
+    };
+    let order =
+        ["== turn 1", "] agent preset standard", "== turn 2", "] called /gap a", "] you: Fill"];
+    let places = order.map(at);
+    assert!(places.is_sorted(), "{}", show.stdout);
+    server.assert_clean();
+}
+
+#[tokio::test]
 async fn a_preset_that_does_not_exist_is_an_error_with_the_nearest() {
     let (server, bin) = served(script().text("never"));
     preset(&bin, "mine", "");
