@@ -310,7 +310,7 @@ impl Driver {
             what: change.what.to_owned(),
             place: change.origin.place(),
         });
-        let rows = rows.collect();
+        let rows: Vec<ChangedRow> = rows.collect();
         match place {
             Ok(place) => {
                 let limits = place.limits(self.env.wish);
@@ -321,7 +321,10 @@ impl Driver {
                 self.turn.renderer = None;
                 self.turn.plan = None;
                 self.feed(Input::UseTypes(known)).await;
-                self.log_move(CompositionChanged { generation, rows, refused: None }).await;
+                // Else only others see what is different.
+                if !rows.is_empty() {
+                    self.log_move(CompositionChanged { generation, rows, refused: None }).await;
+                }
                 self.feed(Input::UseLimits(limits)).await;
             }
             Err(problem) => {

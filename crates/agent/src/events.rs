@@ -65,7 +65,7 @@ impl SandboxMode {
     pub const TYPE: &'static str = "sandbox/mode";
 }
 
-/// `composition/changed`: the agent goes on in another generation.
+/// `composition/changed`: the agent goes on in another generation, in which rows that it sees differ.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CompositionChanged {
@@ -83,7 +83,7 @@ pub struct CompositionChanged {
 pub struct ChangedRow {
     /// Its id.
     pub row: String,
-    /// `added`, `removed`, `enabled`, `disabled` or `changed`.
+    /// `added`, `removed`, `enabled`, `disabled`, `changed` or `moved`.
     pub what: String,
     /// `file:line`, or the layer's name.
     pub place: String,

@@ -8,7 +8,7 @@ use reins_agent::{
     SessionOrder, Setup, TurnLimits, draft,
 };
 use reins_host::{RunEnd, RunOrder, run};
-use reins_kernel::{BoxFuture, Origin, Scope};
+use reins_kernel::{BoxFuture, Origin, RowChange, Scope};
 use reins_schema::{CallConfig, CancelCause, Event, Message, MessageId, TurnEndReason};
 use reins_session::Status;
 use reins_testkit::script;
@@ -23,6 +23,8 @@ struct Two {
     next: Mutex<Option<PresetScope>>,
     asked: Notify,
     held: AtomicBool,
+    /// Whether it differs in what the agent sees.
+    shows: AtomicBool,
     released: Notify,
 }
 
@@ -34,6 +36,7 @@ impl Two {
             next: Mutex::new(Some(PresetScope { scope, ..next })),
             asked: Notify::new(),
             held: AtomicBool::new(false),
+            shows: AtomicBool::new(true),
             released: Notify::new(),
         })
     }
@@ -55,7 +58,10 @@ impl Generations for Shared {
             }
             let next = two.next.lock().unwrap().clone()?;
             let newer = next.generation > generation;
-            newer.then_some(Newer { preset: next, changes: Vec::new() })
+            let (row, what) = ("tool".to_owned(), "changed");
+            let change = RowChange { row, what, origin: Origin::runtime("tool") };
+            let changes = Vec::from_iter(two.shows.load(Ordering::SeqCst).then_some(change));
+            newer.then_some(Newer { preset: next, changes })
         })
     }
 }
@@ -237,5 +243,18 @@ async fn a_turn_that_a_limit_ends_before_its_first_step_ends_the_run() {
         assert_eq!(kinds.iter().filter(|kind| *kind == "user/message").count(), 4);
         again.close().await;
     }
+    house.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_move_that_changes_nothing_for_the_agent_is_not_logged() {
+    let house = House::new(script().text("ok").forever()).await;
+    let two = Two::new(&house);
+    two.shows.store(false, Ordering::SeqCst);
+    let agent = make(&house, &two, |_| {}).await;
+    let (end, events) = go(&agent).await;
+    assert_eq!((end, changes(&events)), (completed(), Vec::new()));
+    assert_eq!(agent.scope().parent().unwrap().name(), two.scope().name());
+    agent.close().await;
     house.end().await;
 }
