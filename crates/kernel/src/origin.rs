@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Origin {
-    /// Name of the layer, for example `base` or `home settings`.
+    /// Name of the layer, for example `base` or `your settings`.
     pub layer: Arc<str>,
     /// The layer's file, when it has one.
     pub file: Option<Arc<Path>>,
@@ -30,6 +30,18 @@ impl Origin {
     /// `file:line`, or the layer's name in place of the file.
     pub fn place(&self) -> String {
         place(&self.layer, self.file.as_deref(), self.line)
+    }
+
+    /// Layer and place: `bundle base:12`, `your settings, /h/settings.toml:3`, and `patch p.toml:1`
+    /// of a layer that is called by its file.
+    pub fn layer_and_place(&self) -> String {
+        match &self.file {
+            Some(file) if self.layer.ends_with(&*file.to_string_lossy()) => {
+                place(&self.layer, None, self.line)
+            }
+            Some(_) => format!("{}, {}", self.layer, self.place()),
+            None => self.place(),
+        }
     }
 }
 

@@ -66,8 +66,8 @@ impl Explain {
     }
 
     fn foreign_chains(&self) -> Vec<&'static str> {
-        let layers = self.inward().into_iter().flat_map(|scope| scope.contents());
-        let layers = layers.filter(|held| held.kind == ContributionKind::Layer);
+        let contents = self.contents().into_iter();
+        let layers = contents.filter(|held| held.kind == ContributionKind::Layer);
         let mut names: Vec<&'static str> = layers.map(|layer| layer.of).collect();
         names.retain(|name| CHAINS.iter().all(|chain| chain.name != *name));
         names.sort_unstable();

@@ -10,7 +10,7 @@ mod tool;
 use std::sync::Arc;
 
 use reins_agent::PresetScope;
-use reins_kernel::{Catalog, Entry, Origin, Row, Scope};
+use reins_kernel::{Catalog, Contribution, Entry, Origin, Row, Scope};
 
 use crate::open::HostError;
 use crate::{Host, ReloadPolicy};
@@ -72,17 +72,21 @@ impl Explain {
 
     /// The scopes that an agent sees, the outermost first.
     fn inward(&self) -> Vec<&Scope> {
-        let mut scopes: Vec<&Scope> =
-            std::iter::successors(Some(self.scope()), |scope| scope.parent()).collect();
+        let mut scopes: Vec<&Scope> = self.scope().outward().collect();
         scopes.reverse();
         scopes
+    }
+
+    /// Everything that some scope holds, the outermost first.
+    fn contents(&self) -> Vec<Contribution> {
+        self.inward().into_iter().flat_map(|scope| scope.contents()).collect()
     }
 
     /// Every entry of the type and name that some scope holds, the nearest first, also what is
     /// hidden.
     fn held<E: ?Sized + Send + Sync + 'static>(&self, name: &str) -> Vec<Entry<E>> {
         let mut held: Vec<Entry<E>> = Vec::new();
-        for scope in self.inward().into_iter().rev() {
+        for scope in self.scope().outward() {
             // A scope always sees what it holds itself; else this is the one of a scope around it.
             let Some(entry) = scope.entry::<E>(name) else { continue };
             if held.last().is_none_or(|last| !Arc::ptr_eq(&last.value, &entry.value)) {
@@ -94,8 +98,7 @@ impl Explain {
 
     /// The names of all entries of the type that some scope holds, sorted, also of what is hidden.
     fn names<E: ?Sized + Send + Sync + 'static>(&self) -> Vec<Arc<str>> {
-        let scopes = self.inward();
-        let entries = scopes.iter().flat_map(|scope| scope.entries::<E>());
+        let entries = self.scope().outward().flat_map(|scope| scope.entries::<E>());
         let mut names: Vec<Arc<str>> = entries.map(|entry| entry.name).collect();
         names.sort();
         names.dedup();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use reins_kernel::{Contribution, Origin, PluginSummary, Reload, Row};
+use reins_kernel::{Contribution, ContributionKind, Origin, PluginSummary, Reload, Row, Scope};
 
 use super::Explain;
 
@@ -31,8 +31,7 @@ impl RowFacts {
 impl Explain {
     /// All rows of the process, then those of the preset; the disabled ones, too.
     pub fn rows(&self) -> Vec<RowFacts> {
-        let contents: Vec<Contribution> =
-            self.inward().into_iter().flat_map(|scope| scope.contents()).collect();
+        let contents = self.contents();
         let plugins = self.catalog.plugins();
         let facts = |row: &Row, preset: Option<&str>| {
             let plugin = plugins.iter().find(|plugin| plugin.name == row.plugin)?.clone();
@@ -58,6 +57,22 @@ impl Explain {
     /// The rows with this id: one of the process, one of the preset, or both.
     pub fn rows_named(&self, id: &str) -> Vec<RowFacts> {
         self.rows().into_iter().filter(|facts| facts.row.id == id).collect()
+    }
+
+    /// What rows around the preset put there that its agents have from its own rows instead: what
+    /// is there, and what takes its place.
+    pub fn shadowed_by_preset(&self) -> Vec<(Contribution, Contribution)> {
+        let own = self.scope().contents();
+        let around = self.scope().outward().skip(1).flat_map(Scope::contents);
+        let replaced = around.filter_map(|held| {
+            let unique = [ContributionKind::Service, ContributionKind::Entry].contains(&held.kind);
+            let same = |own: &&Contribution| {
+                (own.kind, own.of, &own.name) == (held.kind, held.of, &held.name)
+            };
+            let by = own.iter().find(same).filter(|_| unique)?.clone();
+            Some((held, by))
+        });
+        replaced.collect()
     }
 
     /// The row from which another one has a service that it needs or wants, called as it calls it;

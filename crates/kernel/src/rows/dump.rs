@@ -42,11 +42,7 @@ impl Composition {
 }
 
 fn comment(text: &mut String, verb: &str, origin: &Origin) {
-    let at = match &origin.file {
-        Some(_) => format!("{} ({})", origin.layer, origin.place()),
-        None => origin.place(),
-    };
-    line(text, &format!("{verb} {at}"));
+    line(text, &format!("{verb} {}", origin.layer_and_place()));
 }
 
 fn withheld(text: &mut String, paths: &[String]) {

@@ -25,7 +25,7 @@ const MAX_ID_CHARS: usize = 100;
 /// One TOML text with the place it was read from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layer {
-    /// What people call it, for example `base` or `home settings`.
+    /// What people call it, for example `base` or `your settings`.
     pub name: String,
     /// The file it was read from.
     pub file: Option<PathBuf>,

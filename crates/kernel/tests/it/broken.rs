@@ -8,7 +8,7 @@ use crate::plugins::{catalog, layer, references};
 fn problems(text: &str) -> Vec<String> {
     let base = "[[insert]]\nid = \"read\"\nplugin = \"tool-read\"\n\
                 [[insert]]\nid = \"spare\"\nplugin = \"tool-read\"\ndisabled = true\n";
-    let layers = [layer("base", None, base), layer("home settings", Some("home.toml"), text)];
+    let layers = [layer("base", None, base), layer("your settings", Some("home.toml"), text)];
     let errors = compose(&layers, &catalog(), &references()).map(drop).unwrap_err();
     errors.iter().map(ToString::to_string).collect()
 }

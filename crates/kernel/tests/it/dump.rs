@@ -45,7 +45,7 @@ root = "${home}/x/${env:TOKEN}/$${plain}"
 codes = [1, 2]
 
 # inserted by base:11
-# changed by home (/h/settings.toml:1)
+# changed by home, /h/settings.toml:1
 [[insert]]
 id = "spare"
 plugin = "tool-read"
@@ -74,7 +74,7 @@ fn a_line_break_in_a_file_name_does_not_end_the_comment() {
     let text = "[[insert]]\nid = \"read\"\nplugin = \"tool-read\"\n";
     let layers = [layer("x", Some("/a\n[[insert]]"), text)];
     let dump = compose(&layers, &catalog(), &references()).unwrap().dump();
-    assert!(dump.starts_with("# inserted by x (/a?[[insert]]:1)\n"), "{dump}");
+    assert!(dump.starts_with("# inserted by x, /a?[[insert]]:1\n"), "{dump}");
 }
 
 fn value() -> impl Strategy<Value = toml::Value> {
