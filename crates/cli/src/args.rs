@@ -170,7 +170,7 @@ pub(crate) enum ConfigCommand {
 /// For what is about the settings of the home, which stand above a profile and below patches.
 #[derive(Debug, Args)]
 pub(crate) struct ProfileArgs {
-    /// The profile whose rows the settings change.
+    /// The profile to check with; the settings hold for every profile.
     #[arg(long, value_name = "NAME", default_value = "default")]
     pub(crate) profile: String,
 }
@@ -186,9 +186,9 @@ pub(crate) struct SetArgs {
     /// The row's id and a field of its configuration, or `disabled`.
     #[arg(value_name = "ROW.FIELD")]
     pub(crate) key: String,
-    /// A value as TOML, or a string without quotes.
+    /// A value as TOML, or a string without quotes; ROW.FIELD=VALUE does as well.
     #[arg(allow_hyphen_values = true)]
-    pub(crate) value: String,
+    pub(crate) value: Option<String>,
     #[command(flatten)]
     pub(crate) profile: ProfileArgs,
 }

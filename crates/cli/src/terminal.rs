@@ -4,6 +4,8 @@ use std::io::{IsTerminal, Write};
 
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
+use crate::exit::CliError;
+
 /// A line for people, on standard error. It may quote a server, so nothing in it drives the
 /// terminal.
 pub(crate) fn note(line: &str) {
@@ -30,6 +32,14 @@ pub(crate) fn print(text: &str) -> std::io::Result<()> {
 /// a terminal.
 pub(crate) fn print_text(text: &str) -> std::io::Result<()> {
     if std::io::stdout().is_terminal() { print(&shown(text)) } else { print(text) }
+}
+
+/// [`print_text`] as the end of a command.
+///
+/// # Errors
+/// Standard output cannot be written.
+pub(crate) fn output(text: &str) -> Result<(), CliError> {
+    print_text(text).map_err(|e| CliError::internal(format!("standard output: {e}")))
 }
 
 /// As [`print_text`] for lines of JSON, which stay JSON of the same value.

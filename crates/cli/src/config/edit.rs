@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::io::IsTerminal as _;
 use std::path::Path;
 
+use reins_agent::{Arguments, OpenQuote};
 use reins_world::Env;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -70,8 +71,8 @@ fn editor(env: &Env, has_terminal: bool) -> Result<Vec<OsString>, CliError> {
         let Some(text) = value.to_str() else {
             return Err(CliError::usage(format!("${name} is not UTF-8")));
         };
-        let words = words(text).ok_or_else(|| {
-            CliError::usage(format!("${name} is `{text}`: a quote or backslash has no end"))
+        let words = Arguments::of_text(text).words().map_err(|OpenQuote(quote)| {
+            CliError::usage(format!("${name} is `{text}`: the quote {quote} is not closed"))
         })?;
         if !words.is_empty() {
             return Ok(words.into_iter().map(OsString::from).collect());
@@ -82,45 +83,6 @@ fn editor(env: &Env, has_terminal: bool) -> Result<Vec<OsString>, CliError> {
             .with_hint("set VISUAL or EDITOR, or use `reins config set`"));
     }
     Ok(vec![OsString::from(USUAL)])
-}
-
-/// The words of a command as a shell splits them, without expansions; `None` when a quote or
-/// backslash has no end.
-fn words(text: &str) -> Option<Vec<String>> {
-    let mut words = Vec::new();
-    let mut word: Option<String> = None;
-    let mut chars = text.chars();
-    while let Some(c) = chars.next() {
-        match c {
-            ' ' | '\t' | '\n' => words.extend(word.take()),
-            '\\' => word.get_or_insert_default().push(chars.next()?),
-            '\'' => word.get_or_insert_default().push_str(&single(&mut chars)?),
-            '"' => word.get_or_insert_default().push_str(&double(&mut chars)?),
-            c => word.get_or_insert_default().push(c),
-        }
-    }
-    words.extend(word);
-    Some(words)
-}
-
-fn single(chars: &mut std::str::Chars<'_>) -> Option<String> {
-    let (inside, rest) = chars.as_str().split_once('\'')?;
-    *chars = rest.chars();
-    Some(inside.to_owned())
-}
-
-fn double(chars: &mut std::str::Chars<'_>) -> Option<String> {
-    let mut inside = String::new();
-    loop {
-        match chars.next()? {
-            '"' => return Some(inside),
-            '\\' => match chars.next()? {
-                c @ ('"' | '\\' | '$' | '`') => inside.push(c),
-                c => inside.extend(['\\', c]),
-            },
-            c => inside.push(c),
-        }
-    }
 }
 
 fn open(editor: &[OsString], path: &Path) -> Result<(), CliError> {
@@ -150,22 +112,6 @@ fn open(editor: &[OsString], path: &Path) -> Result<(), CliError> {
 #[allow(clippy::unwrap_used, reason = "a test may stop at a surprise")]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_command_is_split_as_a_shell_would() {
-        let of = |text: &str| words(text).map(|words| words.join("|"));
-        assert_eq!(of("code --wait").as_deref(), Some("code|--wait"));
-        assert_eq!(of("  a\t b\n").as_deref(), Some("a|b"));
-        assert_eq!(
-            of("'/my apps/ed' \"-x y\" a\\ b '' ").as_deref(),
-            Some("/my apps/ed|-x y|a b|")
-        );
-        assert_eq!(of("\"a\\\"b\\n\" c'd'e").as_deref(), Some("a\"b\\n|cde"));
-        assert_eq!(words(" "), Some(vec![]));
-        for open in ["'a", "\"a", "a\\", "\"a\\"] {
-            assert_eq!(words(open), None, "{open}");
-        }
-    }
 
     #[test]
     fn an_editor_is_chosen_or_there_is_a_terminal() {

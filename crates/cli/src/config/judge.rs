@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use reins_host::{Blueprint, Host, HostError, LayerSource, Stamp};
-use reins_kernel::{Layer, RowError};
+use reins_host::{Blueprint, Explain, Host, HostError, LayerSource, RowFacts, Stamp};
+use reins_kernel::{Contribution, ContributionKind, Layer, RowError, RowErrorKind};
 
 use crate::args::ComposeArgs;
 use crate::exit::CliError;
@@ -17,13 +17,26 @@ pub(super) struct Judge<'a> {
     pub(super) args: &'a ComposeArgs,
 }
 
+/// The name of the layer that masks rows. Nobody hears of it.
+const MASK: &str = "check";
+
 /// Everything that was found wrong.
+#[derive(Default)]
 pub(super) struct Found {
     pub(super) errors: Vec<RowError>,
     /// Of presets that new sessions do not have by themselves.
     presets: Vec<RowError>,
     /// Whether the rows were well enough to be mounted, so that this was tried.
     mounted: bool,
+    /// What new sessions have, when that is well.
+    default_preset: Option<DefaultRows>,
+    reloads: bool,
+}
+
+/// The rows in force with the default preset.
+pub(super) struct DefaultRows {
+    preset: String,
+    rows: Vec<RowFacts>,
 }
 
 /// The layers with another text of the settings.
@@ -39,7 +52,7 @@ impl LayerSource for Proposed {
         let mut layers = self.files.below_settings()?;
         layers.push(layer(SETTINGS, Some(self.files.settings()), self.text.clone()));
         let mask = |id: &String| format!("[[row]]\nid = {}\ndisabled = true\n", quoted(id));
-        layers.push(layer("check", None, self.masked.iter().map(mask).collect()));
+        layers.push(layer(MASK, None, self.masked.iter().map(mask).collect()));
         Ok(layers)
     }
 
@@ -47,7 +60,7 @@ impl LayerSource for Proposed {
         self.files.preset(name)
     }
 
-    fn presets(&self) -> Vec<String> {
+    fn presets(&self) -> Result<Vec<String>, Vec<RowError>> {
         self.files.presets()
     }
 
@@ -82,18 +95,15 @@ impl Judge<'_> {
     /// again.
     pub(super) async fn judge(&self, text: &str) -> Result<Found, CliError> {
         if let Err(errors) = self.blueprint(text, &[])?.rows() {
-            return Ok(Found { errors, presets: Vec::new(), mounted: false });
+            return Ok(Found { errors, ..Found::default() });
         }
-        let (mut errors, mut presets) = (Vec::new(), Vec::new());
+        let mut judged = Found { mounted: true, ..Found::default() };
         let mut masked: Vec<String> = Vec::new();
         loop {
             let found = match Host::start(self.blueprint(text, &masked)?).await {
                 Ok((host, _)) => {
                     if masked.is_empty() {
-                        errors.extend(
-                            host.check_defaults().await.err().map(of_host).into_iter().flatten(),
-                        );
-                        presets.extend(of_presets(&host).await);
+                        judged.hear(&host).await;
                     }
                     host.stop().await;
                     break;
@@ -104,10 +114,13 @@ impl Judge<'_> {
                 Err(_) => break,
             };
             let rows: Vec<String> = found.iter().filter_map(|error| error.row.clone()).collect();
-            // Rows that need what was left out are no errors of their own.
-            let is_own =
-                |error: &RowError| masked.is_empty() || !error.problem.starts_with("needs service");
-            errors.extend(found.into_iter().filter(is_own));
+            // Rows that need what was left out are no errors of their own. Which of the others
+            // need something was told before anything was mounted.
+            let is_own = |error: &RowError| {
+                let is_consequence = error.kind == RowErrorKind::NeedsService;
+                masked.is_empty() || !(is_consequence || &*error.layer == MASK)
+            };
+            judged.errors.extend(found.into_iter().filter(is_own));
             let before = masked.len();
             masked.extend(rows);
             masked.sort();
@@ -116,7 +129,7 @@ impl Judge<'_> {
                 break;
             }
         }
-        Ok(Found { errors, presets, mounted: true })
+        Ok(judged)
     }
 
     /// What is wrong with one row, whose settings this text holds and nothing else. Whether other
@@ -148,8 +161,9 @@ impl Judge<'_> {
         change: &Change<'_>,
     ) -> Result<Result<Left, Vec<RowError>>, CliError> {
         let after = self.judge(change.after).await?;
+        let Found { default_preset, reloads, .. } = after;
         if after.errors.is_empty() && after.presets.is_empty() {
-            return Ok(Ok(Left::default()));
+            return Ok(Ok(Left { default_preset, reloads, ..Left::default() }));
         }
         let before = self.judge(change.before).await?;
         let mended = !before.mounted && after.mounted;
@@ -167,8 +181,50 @@ impl Judge<'_> {
             return Ok(Err(new));
         }
         let presets = except(&after.presets, &before.presets);
-        Ok(Ok(Left { errors: after.errors, presets }))
+        Ok(Ok(Left { errors: after.errors, presets, default_preset, reloads }))
     }
+}
+
+impl Found {
+    /// What presets say, and what new sessions have.
+    async fn hear(&mut self, host: &Host) {
+        self.errors.extend(host.check_defaults().await.err().map(of_host).into_iter().flatten());
+        self.presets.extend(of_presets(host).await);
+        if let Ok(explain) = host.explain(None).await {
+            self.reloads = explain.reloads();
+            self.default_preset = Some(DefaultRows::of(&explain));
+        }
+    }
+}
+
+impl DefaultRows {
+    fn of(explain: &Explain) -> Self {
+        Self { preset: explain.preset().to_owned(), rows: explain.rows() }
+    }
+
+    /// The preset and its row that takes the place of what this row of the settings brings, or
+    /// would bring if it were on.
+    pub(super) fn hides(&self, row: &str) -> Option<(&str, &str)> {
+        let hidden =
+            self.rows.iter().find(|facts| facts.preset.is_none() && facts.row.id == row)?;
+        let takes_place = |own: &&RowFacts| {
+            let same = |one: &Contribution| own.contributed.iter().any(|other| is_of(one, other));
+            own.preset.is_some()
+                && !own.row.disabled
+                && match hidden.row.disabled {
+                    true => own.plugin.name == hidden.plugin.name,
+                    false => hidden.contributed.iter().any(same),
+                }
+        };
+        let own = self.rows.iter().find(takes_place)?;
+        Some((&self.preset, &own.row.id))
+    }
+}
+
+/// Whether of two contributions only the nearer one is seen.
+fn is_of(one: &Contribution, other: &Contribution) -> bool {
+    let is_unique = matches!(one.kind, ContributionKind::Service | ContributionKind::Entry);
+    is_unique && (one.kind, one.of, &one.name) == (other.kind, other.of, &other.name)
 }
 
 /// What is wrong though a change is made.
@@ -178,6 +234,10 @@ pub(super) struct Left {
     pub(super) errors: Vec<RowError>,
     /// Presets that cannot be used any more.
     pub(super) presets: Vec<RowError>,
+    /// What new sessions have, when that is well.
+    pub(super) default_preset: Option<DefaultRows>,
+    /// Whether a running Reins looks at the files.
+    pub(super) reloads: bool,
 }
 
 /// A change of one row.
@@ -191,8 +251,12 @@ pub(super) struct Change<'a> {
 }
 
 async fn of_presets(host: &Host) -> Vec<RowError> {
+    let names = match host.blueprint().source.presets() {
+        Ok(names) => names,
+        Err(errors) => return errors,
+    };
     let mut errors = Vec::new();
-    for name in host.blueprint().source.presets() {
+    for name in names {
         errors.extend(host.preset(&name).await.err().map(of_host).into_iter().flatten());
     }
     errors
@@ -208,12 +272,6 @@ fn of_host(error: HostError) -> Vec<RowError> {
 
 /// Those of the errors that are not among the known ones, be these on another line.
 fn except(errors: &[RowError], known: &[RowError]) -> Vec<RowError> {
-    let is_new = |error: &&RowError| !known.iter().any(|known| is_same(known, error));
+    let is_new = |error: &&RowError| !known.iter().any(|known| known.is_same(error));
     errors.iter().filter(is_new).cloned().collect()
-}
-
-/// The same thing, be it on another line now.
-fn is_same(one: &RowError, other: &RowError) -> bool {
-    let parts = |error: &RowError| RowError { line: 0, ..error.clone() };
-    parts(one) == parts(other)
 }

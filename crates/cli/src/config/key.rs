@@ -4,6 +4,7 @@ use reins_kernel::nearest;
 
 use super::text::{Segment, key_text};
 use crate::exit::CliError;
+use crate::start::quoted;
 
 /// What of a row is meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +21,32 @@ pub(super) enum What {
 pub(super) struct Key {
     pub(super) row: String,
     pub(super) what: What,
+}
+
+/// `ROW.FIELD` and `VALUE`, or `ROW.FIELD=VALUE` in one word.
+pub(super) fn and_value<'t>(
+    key: &'t str,
+    value: Option<&'t str>,
+) -> Result<(&'t str, &'t str), CliError> {
+    if let Some(value) = value {
+        return Ok((key, value));
+    }
+    let mut quote = None;
+    let equals = key.char_indices().find(|(_, c)| {
+        match (quote, *c) {
+            (Some(open), c) if open == c => quote = None,
+            (None, c @ ('"' | '\'')) => quote = Some(c),
+            _ => {}
+        }
+        quote.is_none() && *c == '='
+    });
+    if let Some((at, _)) = equals {
+        return Ok((&key[..at], &key[at + 1..]));
+    }
+    let word = quoted(key);
+    Err(CliError::usage(format!("`{key}` gets no value")).with_hint(format!(
+        "`reins config set {word} VALUE`; `reins config unset {word}` takes it back"
+    )))
 }
 
 /// Reads a key. Ids of rows may hold dots, so the longest of these that fits is the row.

@@ -1,17 +1,18 @@
 //! `reins config`
 
+mod check;
 mod edit;
 mod file;
 mod judge;
 mod key;
 mod model;
+mod says;
 mod set;
 mod settings;
 mod text;
 mod value;
 
-use reins_host::{Host, HostError};
-use reins_kernel::RowError;
+use check::check;
 
 use crate::args::{ComposeArgs, ConfigCommand, ProfileArgs};
 use crate::exit::{self, CliError};
@@ -33,16 +34,23 @@ pub(crate) async fn config(start: &Start, command: &ConfigCommand) -> Result<u8,
         }
         ConfigCommand::Path(args) => path(start, args)?,
     };
-    terminal::print_text(&text).map_err(|e| CliError::internal(format!("standard output: {e}")))?;
+    terminal::output(&text)?;
     Ok(exit::COMPLETED)
 }
+
+/// What a dump begins with: it has the form of a layer, but its ids are taken.
+const DUMP_HEAD: &str = "\
+# All rows in force. Not a settings file: change rows with `reins config set ROW.FIELD VALUE`, or with
+# a `[[row]]` table in your settings.
+
+";
 
 fn dump(start: &Start, args: &ComposeArgs) -> Result<String, CliError> {
     let composition = start.compose(args)?;
     for warning in &composition.warnings {
         terminal::note(&format!("warning: {warning}"));
     }
-    Ok(composition.dump())
+    Ok(format!("{DUMP_HEAD}{}", composition.dump()))
 }
 
 /// All profiles have the same settings; the profile is only asked to be one.
@@ -55,66 +63,4 @@ fn path(start: &Start, args: &ProfileArgs) -> Result<String, CliError> {
             .with_hint("set REINS_HOME to a path that is")
     })?;
     Ok(format!("{text}\n"))
-}
-
-/// Mounts everything, since plugins check the values of their configuration only then: the rows,
-/// each preset, and what a new session would have.
-async fn check(start: &Start, args: &ComposeArgs) -> Result<String, CliError> {
-    let (host, warnings) = match Host::start(start.blueprint(args, None)?).await {
-        Ok(started) => started,
-        Err(HostError::Rows(mut errors)) => {
-            // What presets show by themselves is told along.
-            let blueprint = start.blueprint(args, None)?;
-            let presets = blueprint.source.presets();
-            errors.extend(presets.iter().filter_map(|name| blueprint.preset(name).err()).flatten());
-            return Err(row_errors(&errors));
-        }
-        Err(error) => return Err(error.into()),
-    };
-    for warning in &warnings {
-        terminal::note(&format!("warning: {warning}"));
-    }
-    let checked = check_host(&host).await;
-    host.stop().await;
-    checked
-}
-
-async fn check_host(host: &Host) -> Result<String, CliError> {
-    let source = &host.blueprint().source;
-    let mut errors: Vec<RowError> = Vec::new();
-    let mut note = |error: HostError| match error {
-        HostError::Rows(found) => {
-            for error in found {
-                // Presets that say nothing of their own share what the settings say.
-                if !errors.contains(&error) {
-                    errors.push(error);
-                }
-            }
-            Ok(())
-        }
-        other => Err(other),
-    };
-    host.check_defaults().await.or_else(&mut note)?;
-    let mut fine = 0;
-    for name in source.presets() {
-        let is_shipped = source.preset(&name).is_ok_and(|layer| layer.file.is_none());
-        let checked = match is_shipped {
-            true => host.preset(&name).await.map(drop),
-            false => host.check_preset(&name).await,
-        };
-        match checked {
-            Ok(()) => fine += 1,
-            // Settings may leave a shipped preset without what it needs.
-            Err(error) if is_shipped => {
-                terminal::note(&format!("warning: agent preset `{name}`: {error}"));
-            }
-            Err(error) => note(error)?,
-        }
-    }
-    if !errors.is_empty() {
-        return Err(row_errors(&errors));
-    }
-    let (rows, _) = host.rows("").await;
-    let enabled = rows.iter().filter(|row| !row.disabled).count();
-    Ok(format!("{enabled} rows and {fine} agent presets are fine\n"))
 }

@@ -1,19 +1,21 @@
 //! `reins config set` and `reins config unset`
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use reins_kernel::{Catalog, References, Reload, Row, RowError, compose, nearest};
+use reins_kernel::{Catalog, Reload, Row, RowError, RowErrorKind, as_written, nearest};
 use toml::Value;
 
 use super::file::{self, Content, Held};
-use super::judge::{Change, Judge, quoted};
+use super::judge::{Change, Judge, Left, quoted};
 use super::key::{self, Key, What};
+use super::says::Says;
 use super::settings::{Edit, InForce, Item, Settings, config_of};
 use super::text::{self, Segment};
 use super::{model, value};
 use crate::args::{ComposeArgs, ProfileArgs, SetArgs, UnsetArgs};
 use crate::exit::{self, CliError};
-use crate::start::{Start, row_errors};
+use crate::explain::taken;
+use crate::start::{self, Start, row_errors};
 use crate::terminal;
 
 /// Everything that a change is made with. The settings are locked as long as it lives.
@@ -31,39 +33,42 @@ struct Desk<'a> {
 /// A change that is not checked yet.
 struct Draft {
     after: Settings,
-    /// The place in the new text, or in the old one for what went.
-    line: u32,
+    /// The place in the new text, or in the old one for what went; `None` when neither has it.
+    line: Option<u32>,
     /// What changed, for people.
     says: String,
 }
 
 pub(super) async fn set(start: &Start, args: &SetArgs) -> Result<u8, CliError> {
+    let (typed, value) = key::and_value(&args.key, args.value.as_deref())?;
     file::make_home(&start.home)?;
     let desk = Desk::open(start, &args.profile).await?;
-    let key = desk.key(&args.key)?;
+    let key = desk.key(typed)?;
     let Some(before) = desk.settings.in_force(&key.row, desk.row(&key.row)) else {
         return Err(key::unknown_row(&key.row, &desk.rows()));
     };
-    let (path, candidates) = match &key.what {
+    let candidates = match &key.what {
         What::Row => {
-            let error = CliError::usage(format!("`{}` is a row; name a field of it", args.key));
+            let error = CliError::usage(format!("`{typed}` is a row; name a field of it"));
             return Err(
                 error.with_hint(format!("`{}.disabled`, or a field of its `config`", key.row))
             );
         }
-        What::Disabled if !["true", "false"].contains(&args.value.trim()) => {
-            return Err(CliError::usage(format!("`{}` must be true or false", args.key)));
+        What::Disabled if !["true", "false"].contains(&value.trim()) => {
+            return Err(CliError::usage(format!("`{typed}` must be true or false")));
         }
-        What::Disabled => (None, vec![args.value.trim().to_owned()]),
-        What::Field(path) => (Some(path), value::candidates(&args.value)),
+        What::Disabled => vec![value.trim().to_owned()],
+        What::Field(_) => value::candidates(value),
     };
     let mut refused: Vec<Vec<RowError>> = Vec::new();
     for candidate in &candidates {
-        let edit = match path {
-            Some(path) => desk.put_field(&key, path, candidate)?,
-            None => desk.put_disabled(&key.row, candidate),
+        let after = match before.is(&key.what, candidate) {
+            true => desk.settings.clone(),
+            false => {
+                let edit = desk.put(&key, candidate)?;
+                desk.settings.edited(&[edit]).map_err(|refused| refused.of(typed))?
+            }
         };
-        let after = desk.settings.edited(&[edit]).map_err(|refused| refused.of(&args.key))?;
         let draft = desk.draft(&key, Some(&before), after)?;
         match desk.publish(&key, draft).await? {
             Ok(()) => return Ok(exit::COMPLETED),
@@ -75,7 +80,7 @@ pub(super) async fn set(start: &Start, args: &SetArgs) -> Result<u8, CliError> {
         Some(first) => (first, second),
         None => (second.unwrap_or_default(), None),
     };
-    Err(desk.refusal(&key.row, value::sensible(first, second)))
+    Err(desk.refusal(&key, value::sensible(first, second)))
 }
 
 pub(super) async fn unset(start: &Start, args: &UnsetArgs) -> Result<u8, CliError> {
@@ -91,8 +96,8 @@ pub(super) async fn unset(start: &Start, args: &UnsetArgs) -> Result<u8, CliErro
     }
     let edits = match &key.what {
         What::Row => items.iter().rev().map(|item| Edit::Cut(item.path(&[]))).collect(),
-        What::Disabled => desk.cut_key(&desk.settings, &key.row, "disabled"),
-        What::Field(path) => desk.cut_field(&key.row, path)?,
+        What::Disabled => desk.cut_switch(&key.row),
+        What::Field(path) => desk.cut_field(&key.row, path),
     };
     if edits.is_empty() {
         return Err(desk.nothing(&args.key, &key));
@@ -103,7 +108,7 @@ pub(super) async fn unset(start: &Start, args: &UnsetArgs) -> Result<u8, CliErro
     let draft = desk.draft(&key, before.as_ref(), after)?;
     match desk.publish(&key, draft).await? {
         Ok(()) => Ok(exit::COMPLETED),
-        Err(errors) => Err(desk.refusal(&key.row, errors)),
+        Err(errors) => Err(desk.refusal(&key, errors)),
     }
 }
 
@@ -114,17 +119,11 @@ impl<'a> Desk<'a> {
         let held = file::lock(&start.home).await?;
         let catalog = start.catalog()?;
         let layers = start.files(&args, None).below_settings().map_err(|e| row_errors(&e))?;
-        // Only what is written in the rows matters here, so an unset variable does not.
-        let env = |name: &str| {
-            let value = start.env.get(name).and_then(|value| value.to_str());
-            Some(value.unwrap_or_default().to_owned())
-        };
-        let references = References { env: &env, home: &start.home };
-        let below = compose(&layers, &catalog, &references).map_err(|e| row_errors(&e))?.rows;
+        // What is wrong in them is for the judge.
+        let below = as_written(&layers);
         let content = file::read(&start.home).await?;
         let Some(settings) = Settings::read(&content.text) else {
-            let judge = Judge { start, args: &args };
-            let found = judge.judge(&content.text).await?;
+            let found = Judge { start, args: &args }.judge(&content.text).await?;
             let hint = "mend the file with `reins config edit`; it is as it was";
             return Err(row_errors(&found.errors).with_hint(hint));
         };
@@ -153,7 +152,18 @@ impl<'a> Desk<'a> {
         self.settings.last_with(id, name).or(items.last().copied())
     }
 
+    fn put(&self, key: &Key, value: &str) -> Result<Edit, CliError> {
+        match &key.what {
+            What::Field(path) => self.put_field(key, path, value),
+            What::Disabled | What::Row => Ok(match self.place(&key.row, "disabled") {
+                Some(item) => Edit::Put(item.path(&[Segment::key("disabled")]), value.to_owned()),
+                None => self.append(&key.row, "disabled", value),
+            }),
+        }
+    }
+
     fn put_field(&self, key: &Key, path: &[Segment], value: &str) -> Result<Edit, CliError> {
+        const WHOLE: &str = "config = ";
         let config = Segment::key("config");
         let field = [std::slice::from_ref(&config), path].concat();
         let place = self.place(&key.row, "config");
@@ -165,21 +175,14 @@ impl<'a> Desk<'a> {
         }
         // A patch replaces the whole `config`, so it repeats what is below.
         let below = config_of(self.row(&key.row));
-        let whole = text::put(&format!("config = {below}"), &field, value).map_err(|error| {
+        let text = text::put(&format!("{WHOLE}{below}"), &field, value).map_err(|error| {
             CliError::usage(format!("`{}`: {error}", key::shown(&key.row, path)))
         })?;
-        let whole = whole.trim_start_matches("config = ").to_owned();
+        let whole = text.strip_prefix(WHOLE).unwrap_or(&text);
         Ok(match place {
-            Some(item) => Edit::Put(item.path(&[config]), whole),
-            None => self.append(&key.row, "config", &whole),
+            Some(item) => Edit::Put(item.path(&[config]), whole.to_owned()),
+            None => self.append(&key.row, "config", whole),
         })
-    }
-
-    fn put_disabled(&self, id: &str, value: &str) -> Edit {
-        match self.place(id, "disabled") {
-            Some(item) => Edit::Put(item.path(&[Segment::key("disabled")]), value.to_owned()),
-            None => self.append(id, "disabled", value),
-        }
     }
 
     fn append(&self, id: &str, key: &str, value: &str) -> Edit {
@@ -187,41 +190,50 @@ impl<'a> Desk<'a> {
         Edit::Put(self.settings.next_row().path(&[]), row)
     }
 
-    /// Takes one key out of everything with this id.
-    fn cut_key(&self, settings: &Settings, id: &str, key: &str) -> Vec<Edit> {
-        let key = [Segment::key(key)];
-        let items = settings.items(id).into_iter();
-        let items = items.filter(|item| settings.get(*item, &key).is_some());
+    /// Takes `disabled` out of everything with this id.
+    fn cut_switch(&self, id: &str) -> Vec<Edit> {
+        let key = [Segment::key("disabled")];
+        let items = self.settings.items(id).into_iter();
+        let items = items.filter(|item| self.settings.get(*item, &key).is_some());
         items.map(|item| Edit::Cut(item.path(&key))).collect()
     }
 
-    /// Gives a field the value that it has below, or none.
-    fn cut_field(&self, id: &str, path: &[Segment]) -> Result<Vec<Edit>, CliError> {
-        let Some(item) = self.settings.last_with(id, "config") else { return Ok(Vec::new()) };
+    /// Gives a field the value that it has below the settings, or none, wherever these say
+    /// something of it. A `config` that then says what would hold without it goes; what is in force
+    /// of other fields stays.
+    fn cut_field(&self, id: &str, path: &[Segment]) -> Vec<Edit> {
         let config = [Segment::key("config")];
         let below = config_of(self.row(id));
-        let own = self.settings.get(item, &config).cloned().unwrap_or(config_of(None));
         let lower = model::get(&below, path);
-        if model::get(&own, path) == lower {
-            return Ok(Vec::new());
+        let Some(last) = self.settings.last_with(id, "config") else { return Vec::new() };
+        let in_force = self.settings.get(last, &config);
+        if in_force.and_then(|own| model::get(own, path)) == lower {
+            return Vec::new();
         }
-        let mut wanted = own;
-        let edit = match lower {
-            Some(lower) => {
-                model::put(&mut wanted, path, lower.clone());
-                Edit::Put(item.path(&[&config, path].concat()), lower.to_string())
+        let mut edits = Vec::new();
+        let mut without = below.clone();
+        for item in self.settings.items(id) {
+            let Some(mut wanted) = self.settings.get(item, &config).cloned() else { continue };
+            let edit = match lower {
+                _ if item != last && model::get(&wanted, path).is_none() => None,
+                Some(lower) => {
+                    model::put(&mut wanted, path, lower.clone());
+                    let place = item.path(&[&config, path].concat());
+                    Some(Edit::Put(place, lower.to_string()))
+                }
+                None => {
+                    let path = without_empty(&wanted, &below, path);
+                    model::cut(&mut wanted, path);
+                    Some(Edit::Cut(item.path(&[&config, path].concat())))
+                }
+            };
+            match edit {
+                Some(_) if wanted == without => edits.push(Edit::Cut(item.path(&config))),
+                edit => edits.extend(edit),
             }
-            None => {
-                let path = without_empty(&wanted, &below, path);
-                model::cut(&mut wanted, path);
-                Edit::Cut(item.path(&[&config, path].concat()))
-            }
-        };
-        if wanted == below {
-            Ok(self.cut_key(&self.settings, id, "config"))
-        } else {
-            Ok(vec![edit])
+            without = wanted;
         }
+        edits
     }
 
     /// Without patches of this row that say nothing any more.
@@ -242,7 +254,7 @@ impl<'a> Desk<'a> {
     }
 
     fn nothing(&self, typed: &str, key: &Key) -> CliError {
-        let file = self.start.files(&self.args, None).settings();
+        let file = self.file();
         let message = format!("`{typed}`: there is nothing to unset in {}", file.display());
         let error = CliError::usage(message);
         let What::Field(path) = &key.what else { return error };
@@ -271,7 +283,11 @@ impl<'a> Desk<'a> {
     ) -> Result<Draft, CliError> {
         let now = after.in_force(&key.row, self.row(&key.row));
         let says = match (before, now) {
-            (Some(before), Some(now)) => says(key, before, &now, &self.marked(&key.row)),
+            (Some(before), Some(now)) => {
+                let plugin = self.plugin(&key.row).unwrap_or_default();
+                let says = Says { catalog: &self.catalog, plugin, row: &key.row };
+                says.of(&key.what, before, &now)
+            }
             (Some(_), None) => {
                 let plugin = self.settings.plugin(&key.row).unwrap_or_default();
                 format!("row `{}` of plugin `{plugin}` → gone", key.row)
@@ -294,11 +310,11 @@ impl<'a> Desk<'a> {
             settings.get(item, &path).map(|_| item.path(&path))
         };
         let line = match (path(&after), path(&self.settings)) {
-            (Some(path), _) => text::line_of(&after.text, &path),
-            (None, Some(path)) => text::line_of(&self.settings.text, &path),
-            (None, None) => Ok(1),
+            (Some(path), _) => Some(text::line_of(&after.text, &path)),
+            (None, Some(path)) => Some(text::line_of(&self.settings.text, &path)),
+            (None, None) => None,
         };
-        Ok(Draft { after, line: line.map_err(internal)?, says })
+        Ok(Draft { after, line: line.transpose().map_err(internal)?, says })
     }
 
     /// Checks, writes, and tells. The inner error is what is wrong.
@@ -320,7 +336,8 @@ impl<'a> Desk<'a> {
             Ok(left) => left,
             Err(errors) => return Ok(Err(errors)),
         };
-        if draft.after.text != self.settings.text || self.content.is_absent() {
+        let is_change = draft.after.text != self.settings.text;
+        if is_change {
             file::write(&self.start.home, &self.content, &draft.after.text).await?;
         }
         for error in &left.errors {
@@ -329,14 +346,26 @@ impl<'a> Desk<'a> {
         for error in &left.presets {
             terminal::note(&format!("note: no longer to be used: {error}"));
         }
-        let file = self.start.files(&self.args, None).settings();
-        let is_well = left.errors.is_empty();
-        let when = if is_well { self.when(&key.row) } else { "when the rest is mended" };
-        let Draft { line, says, .. } = draft;
-        let text = format!("{}:{line}: {says}\nin force {when}\n", file.display());
-        terminal::print_text(&text)
-            .map_err(|e| CliError::internal(format!("standard output: {e}")))?;
+        for (preset, row) in left.default_preset.iter().flat_map(|default| default.hides(&key.row))
+        {
+            terminal::note(&format!(
+                "note: agent preset `{preset}`, the default, has its own `{row}`: agents of it do \
+                 not see this"
+            ));
+        }
+        let mut text = match draft.line {
+            Some(line) => format!("{}:{line}: {}\n", self.file().display(), draft.says),
+            None => format!("{}\n", draft.says),
+        };
+        if is_change {
+            text.push_str(&format!("taken {}\n", self.when(&key.row, &left)));
+        }
+        terminal::output(&text)?;
         Ok(Ok(()))
+    }
+
+    fn file(&self) -> PathBuf {
+        self.start.files(&self.args, None).settings()
     }
 
     fn plugin(&self, id: &str) -> Option<&str> {
@@ -344,36 +373,50 @@ impl<'a> Desk<'a> {
         below.or_else(|| self.settings.plugin(id))
     }
 
-    /// The fields that the row's plugin says are secret.
-    fn marked(&self, id: &str) -> Vec<String> {
-        let fields = self.plugin(id).and_then(|plugin| self.catalog.fields(plugin));
-        let secret = fields.into_iter().flatten().filter(|field| field.secret);
-        secret.map(|field| field.path).collect()
-    }
-
-    /// When a running Reins takes a change of the row.
-    fn when(&self, id: &str) -> &'static str {
+    fn when(&self, id: &str, left: &Left) -> &'static str {
+        if !left.errors.is_empty() {
+            return "when the rest is mended";
+        }
         let plugin = self.plugin(id);
         let plugins = self.catalog.plugins();
-        match plugins.iter().find(|summary| Some(summary.name) == plugin) {
-            Some(summary) if summary.reload == Reload::Live => "from the next turn on",
-            _ => "when Reins starts again",
-        }
+        let plugin = plugins.iter().find(|summary| Some(summary.name) == plugin);
+        let is_live = plugin.is_some_and(|summary| summary.reload == Reload::Live);
+        taken(is_live, left.reloads)
     }
 
     /// Lines of a text that is not written lead nowhere.
-    fn refusal(&self, row: &str, mut errors: Vec<RowError>) -> CliError {
-        let file = self.start.files(&self.args, None).settings();
+    fn refusal(&self, key: &Key, mut errors: Vec<RowError>) -> CliError {
+        let file = self.file();
+        let whole = whole_table(key, &errors);
         for error in &mut errors {
             if error.file.as_deref() == Some(Path::new(&file)) {
                 error.line = 0;
-                if error.row.as_deref() == Some(row) {
+                if error.row.as_deref() == Some(&*key.row) {
                     (error.file, error.layer) = (None, "".into());
                 }
             }
         }
-        row_errors(&errors).with_hint(format!("{} is as it was", file.display()))
+        let as_it_was = format!("{} is as it was", file.display());
+        row_errors(&errors).with_hints(whole.iter().chain([&as_it_was]).map(String::as_str))
     }
+}
+
+/// How the table around a field is set whole, when it needs more than the field.
+fn whole_table(key: &Key, errors: &[RowError]) -> Option<String> {
+    let What::Field(path) = &key.what else { return None };
+    let (_, around) = path.split_last()?;
+    let table = key::shown(&key.row, around);
+    let field = table.strip_prefix(&*key.row).filter(|_| !around.is_empty())?;
+    let is_in = |path: &str| path.strip_prefix(field).is_some_and(|rest| rest.starts_with('.'));
+    let is_needed = |error: &RowError| {
+        let path = error.field.as_deref().and_then(|field| field.strip_prefix("config"));
+        error.kind == RowErrorKind::Missing
+            && error.row.as_deref() == Some(&*key.row)
+            && path.is_some_and(is_in)
+    };
+    errors.iter().any(is_needed).then(|| {
+        format!("`reins config set {} '{{ … }}'` sets the whole table", start::quoted(&table))
+    })
 }
 
 /// The shortest path that leads to the same once what would be left empty goes too; what is also
@@ -387,48 +430,4 @@ fn without_empty<'p>(config: &Value, below: &Value, mut path: &'p [Segment]) -> 
         path = around;
     }
     path
-}
-
-/// What changed, on one line.
-fn says(key: &Key, before: &InForce, after: &InForce, marked: &[String]) -> String {
-    let flag = |disabled: bool| Value::Boolean(disabled);
-    let row = &key.row;
-    let arrow = |name: String, path: &[Segment], old: Option<&Value>, new: Option<&Value>| {
-        format!("{name}: {} → {}", value::shown(path, old, marked), value::shown(path, new, marked))
-    };
-    match &key.what {
-        What::Disabled => {
-            let (old, new) = (flag(before.disabled), flag(after.disabled));
-            arrow(format!("{row}.disabled"), &[], Some(&old), Some(&new))
-        }
-        What::Field(path) => {
-            let (old, new) = (model::get(&before.config, path), model::get(&after.config, path));
-            arrow(key::shown(row, path), path, old, new)
-        }
-        What::Row => {
-            let mut names: Vec<&String> = [&before.config, &after.config]
-                .into_iter()
-                .filter_map(Value::as_table)
-                .flat_map(toml::Table::keys)
-                .collect();
-            names.sort();
-            names.dedup();
-            let mut parts = Vec::new();
-            for name in names {
-                let path = [Segment::key(name)];
-                let (old, new) = (before.config.get(name), after.config.get(name));
-                if old != new {
-                    parts.push(arrow(key::shown(row, &path), &path, old, new));
-                }
-            }
-            if before.disabled != after.disabled {
-                let (old, new) = (flag(before.disabled), flag(after.disabled));
-                parts.push(arrow(format!("{row}.disabled"), &[], Some(&old), Some(&new)));
-            }
-            match parts.is_empty() {
-                true => format!("{row}: as it was without it"),
-                false => parts.join(", "),
-            }
-        }
-    }
 }

@@ -4,8 +4,9 @@ use reins_kernel::Row;
 use toml::{Table, Value};
 
 use super::judge::quoted;
-use super::model;
+use super::key::What;
 use super::text::{self, EditError, Segment};
+use super::{model, value};
 use crate::exit::CliError;
 
 /// A text that is TOML, and its values.
@@ -48,6 +49,18 @@ pub(super) enum Edit {
 pub(super) struct InForce {
     pub(super) config: Value,
     pub(super) disabled: bool,
+}
+
+impl InForce {
+    /// Whether this text of TOML is what is in force of a switch or field.
+    pub(super) fn is(&self, what: &What, text: &str) -> bool {
+        let value = value::parsed(text);
+        match what {
+            What::Row => false,
+            What::Disabled => value == Some(Value::Boolean(self.disabled)),
+            What::Field(path) => value.as_ref() == model::get(&self.config, path),
+        }
+    }
 }
 
 impl Settings {
@@ -138,9 +151,8 @@ impl Settings {
             match edit {
                 Edit::Put(path, value) => {
                     text = text::put(&text, path, value).map_err(Refused::Edit)?;
-                    let wrapped: Table =
-                        toml::from_str(&format!("v = {value}")).map_err(|_| Refused::Lost)?;
-                    model::put(&mut values, path, wrapped["v"].clone());
+                    let value = value::parsed(value).ok_or(Refused::Lost)?;
+                    model::put(&mut values, path, value);
                 }
                 Edit::Cut(path) => {
                     text = text::cut(&text, path).map_err(Refused::Edit)?;

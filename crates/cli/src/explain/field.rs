@@ -3,7 +3,7 @@
 use reins_host::{Explain, FieldFacts, RowFacts};
 use reins_kernel::Origin;
 
-use super::page::{Page, field, flat, json_as_toml, place, taken};
+use super::page::{Page, field, flat, json_as_toml, place, row_taken};
 use super::{nearest_and_all, unknown};
 use crate::exit::CliError;
 use crate::start::quoted;
@@ -153,9 +153,11 @@ struct Change<'c> {
 
 fn how(page: &mut Page, explain: &Explain, facts: &RowFacts, change: Change<'_>) {
     let Change { key, value, written_by, profile } = change;
-    // What stands above the settings of the home.
-    let patch = written_by.filter(|origin| origin.layer.starts_with("patch "));
-    let how = match (&facts.preset, patch) {
+    // A patch stands above the settings of the home, and those hold for every profile.
+    let is_file =
+        |origin: &&Origin| ["patch ", "profile "].iter().any(|kind| origin.layer.starts_with(kind));
+    let own_file = written_by.filter(is_file);
+    let how = match (&facts.preset, own_file) {
         (Some(preset), _) => format!(
             "edit the row in `presets/{preset}.toml` of the home; a file there takes the place of \
              a shipped preset"
@@ -171,5 +173,5 @@ fn how(page: &mut Page, explain: &Explain, facts: &RowFacts, change: Change<'_>)
         }
     };
     page.line(format_args!("to change it: {how}"));
-    page.line(taken(facts, explain.reloads()));
+    page.line(row_taken(facts, explain.reloads()));
 }

@@ -16,6 +16,7 @@ use crate::start::Start;
 use crate::terminal;
 
 pub(crate) use args::ExplainCommand;
+pub(crate) use page::{json_as_toml, taken};
 
 pub(crate) async fn explain(start: &Start, command: ExplainCommand) -> Result<u8, CliError> {
     let args = command.args();
@@ -25,8 +26,7 @@ pub(crate) async fn explain(start: &Start, command: ExplainCommand) -> Result<u8
         Err(error) => Err(error.into()),
     };
     host.stop().await;
-    terminal::print_text(&text?)
-        .map_err(|e| CliError::internal(format!("standard output: {e}")))?;
+    terminal::output(&text?)?;
     Ok(exit::COMPLETED)
 }
 

@@ -121,17 +121,22 @@ pub(super) fn field(field: &FieldFacts) -> String {
 }
 
 /// A default in the words of a layer.
-pub(super) fn json_as_toml(value: &serde_json::Value) -> String {
+pub(crate) fn json_as_toml(value: &serde_json::Value) -> String {
     toml::Value::try_from(value).map_or_else(|_| value.to_string(), |value| value.to_string())
 }
 
-/// When a change of the row is taken.
-pub(super) fn taken(row: &RowFacts, reloads: bool) -> &'static str {
-    match (row.is_live(), reloads) {
-        (true, true) => "live: a change is taken at the next turn",
-        (true, false) => {
-            "live, but no row of plugin `reload` is on: a change is taken when Reins starts again"
-        }
-        (false, _) => "restart: a change is taken when Reins starts again",
+/// When a change of a row is taken; `live` rows are mounted anew in each generation, when somebody
+/// looks at the files (`reloads`).
+pub(crate) fn taken(live: bool, reloads: bool) -> &'static str {
+    match (live, reloads) {
+        (true, true) => "by the next run; a running agent takes it at its next turn",
+        (true, false) => "when Reins starts again, since no row of plugin `reload` is on",
+        (false, _) => "when Reins starts again",
     }
+}
+
+/// What the row is, and when a change of it is taken.
+pub(super) fn row_taken(row: &RowFacts, reloads: bool) -> String {
+    let kind = if row.is_live() { "live" } else { "restart" };
+    format!("{kind}: a change is taken {}", taken(row.is_live(), reloads))
 }

@@ -3,7 +3,7 @@
 use reins_host::{Explain, FieldFacts, RowFacts};
 use reins_kernel::{Contribution, ContributionKind};
 
-use super::page::{Page, field, flat, json_as_toml, place, table, taken};
+use super::page::{Page, field, flat, json_as_toml, place, row_taken, table};
 use super::unknown;
 use crate::exit::CliError;
 
@@ -55,7 +55,7 @@ fn about(page: &mut Page, explain: &Explain, facts: &RowFacts) {
         Some(by) => page.line(format_args!("off: turned off by {}", place(by))),
         None => page.line(format_args!("on, in scope {}", facts.scope)),
     }
-    page.line(taken(facts, explain.reloads()));
+    page.line(row_taken(facts, explain.reloads()));
     let from_rows = |services: &[&str]| {
         names(services.iter().map(|service| match explain.provider(facts, service) {
             Some(from) => format!("{service} (row `{}`)", from.row.id),

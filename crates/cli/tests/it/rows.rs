@@ -250,7 +250,7 @@ async fn an_unknown_row_is_a_warning() {
 
     let end = bin.run(["config", "check", "--patch", "p.toml"]).await.unwrap();
     assert_eq!((end.code, end.stderr.as_str()), (Some(0), warning));
-    assert_eq!(end.stdout, "20 rows and 2 agent presets are fine\n");
+    assert_eq!(end.stdout, "20 rows, 2 agent presets, 2 profiles and 0 prompts are fine\n");
 
     let end = bin.run(["run", "hi", "--patch", "p.toml"]).await.unwrap();
     assert_eq!((end.code, end.stdout.as_str()), (Some(0), "still here\n"));
@@ -285,17 +285,17 @@ async fn dump_shows_origins_and_no_keys() {
     let settings = bin.home().join("settings.toml");
     let parts = [
         &format!(
-            "# inserted by {}\n# changed by patch p.toml (p.toml:11)\n[[insert]]\n\
+            "# inserted by {}\n# changed by patch p.toml:11\n[[insert]]\n\
              id = \"bash\"\nplugin = \"tool-bash\"\n\n[insert.config]\ntimeout_ms = 400\n",
             in_base("bash")
         ),
         &format!(
-            "# inserted by {}\n# changed by home settings ({}:1)\n[[insert]]\n\
+            "# inserted by {}\n# changed by your settings, {}:1\n[[insert]]\n\
              id = \"grep\"\nplugin = \"tool-grep\"\ndisabled = true\n",
             in_base("grep"),
             settings.display()
         ),
-        "# inserted by patch p.toml (p.toml:1)\n[[insert]]\nid = \"other\"\n\
+        "# inserted by patch p.toml:1\n[[insert]]\nid = \"other\"\n\
          plugin = \"provider-chat\"\n",
         "api_key = \"${env:OTHER_KEY}\"\n",
         "x-team = \"${env:OTHER_KEY}\"\n",
@@ -310,7 +310,7 @@ async fn dump_shows_origins_and_no_keys() {
     let check = bin.run(["config", "check", "--patch", "p.toml"]).await.unwrap();
     assert_eq!(
         (check.code, check.stdout.as_str()),
-        (Some(0), "20 rows and 2 agent presets are fine\n")
+        (Some(0), "20 rows, 2 agent presets, 2 profiles and 0 prompts are fine\n")
     );
 }
 

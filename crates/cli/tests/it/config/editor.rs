@@ -20,7 +20,7 @@ async fn the_editor_gets_the_file_and_the_result_is_checked() {
     let bin = with_editor(bin(), "EDITOR", "echo \"$@\" > args; printf '%s' '# new' > \"$2\"");
     let end = edit(&bin).await;
     assert_eq!((end.code, end.stderr.as_str()), (Some(0), ""));
-    assert!(end.stdout.ends_with("agent presets are fine\n"), "{}", end.stdout);
+    assert!(end.stdout.ends_with("and 0 prompts are fine\n"), "{}", end.stdout);
     assert_eq!(text_of(&bin), "# new");
     let args = std::fs::read_to_string(bin.project().join("args")).unwrap();
     let home = bin.home().canonicalize().unwrap();
@@ -90,7 +90,7 @@ async fn without_an_editor_or_with_a_wrong_one_it_is_said() {
              2)\nhint: set VISUAL or EDITOR",
         ),
         ("sh -c 'exit 3'", "the editor `sh` ended with exit status: 3"),
-        ("'ed", "$EDITOR is `'ed`: a quote or backslash has no end"),
+        ("'ed", "$EDITOR is `'ed`: the quote ' is not closed"),
     ];
     for (editor, message) in cases {
         let bin = bin().env("EDITOR", editor);

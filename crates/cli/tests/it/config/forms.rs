@@ -72,7 +72,7 @@ disabled = true # for now
 
 # the end
 ",
-        "8: bash.grace_ms: not set → 500",
+        "8: bash.grace_ms: 3000 (default) → 500",
     ),
     (
         COMMENTED,
@@ -101,7 +101,7 @@ id = \"glob\"
 [row.config]
 max_files = 5
 ",
-        "21: glob.max_files: not set → 5",
+        "21: glob.max_files: 100 (default) → 5",
     ),
     (
         "[[row]]\nid = 'bash'\nconfig = { timeout_ms = 1, grace_ms=2 } # c\n",
@@ -115,21 +115,21 @@ max_files = 5
         "bash.grace_ms",
         "5",
         "[[row]]\nid = 'bash'\nconfig = { timeout_ms = 1, grace_ms = 5 } # c\n",
-        "3: bash.grace_ms: not set → 5",
+        "3: bash.grace_ms: 3000 (default) → 5",
     ),
     (
         "[[row]]\nid = 'bash'\nconfig = {\n  timeout_ms = 1, # one\n}\n",
         "bash.grace_ms",
         "5",
         "[[row]]\nid = 'bash'\nconfig = {\n  timeout_ms = 1, # one\n  grace_ms = 5,\n}\n",
-        "5: bash.grace_ms: not set → 5",
+        "5: bash.grace_ms: 3000 (default) → 5",
     ),
     (
         "[[row]]\nconfig.timeout_ms = 1 # one\nid = 'bash'\n",
         "bash.grace_ms",
         "5",
         "[[row]]\nconfig.timeout_ms = 1 # one\nconfig.grace_ms = 5\nid = 'bash'\n",
-        "3: bash.grace_ms: not set → 5",
+        "3: bash.grace_ms: 3000 (default) → 5",
     ),
     (
         "[[row]]\nid = 'deepseek'\nconfig.vendor = 'deepseek'\nconfig.retry.jitter = 0.2\n",
@@ -137,7 +137,7 @@ max_files = 5
         "5",
         "[[row]]\nid = 'deepseek'\nconfig.vendor = 'deepseek'\nconfig.retry.jitter = 0.2\n\
          config.retry.max_retries = 5\n",
-        "5: deepseek.retry.max_retries: not set → 5",
+        "5: deepseek.retry.max_retries: 2 (default) → 5",
     ),
     (
         "[[row]]\nid = 'deepseek'\n[row.config]\nvendor = 'deepseek'\n\n[row.config.retry] # r\n\
@@ -146,7 +146,7 @@ max_files = 5
         "5",
         "[[row]]\nid = 'deepseek'\n[row.config]\nvendor = 'deepseek'\n\n[row.config.retry] # r\n\
          jitter = 0.2\nmax_retries = 5\n",
-        "8: deepseek.retry.max_retries: not set → 5",
+        "8: deepseek.retry.max_retries: 2 (default) → 5",
     ),
     (
         "[[row]]\nid = 'deepseek'\n[row.config]\nvendor = 'deepseek'\n\n[row.config.retry] # r\n\
@@ -172,14 +172,14 @@ max_files = 5
         "5",
         "row = [\n  { id = 'bash', config.timeout_ms = 1, config.grace_ms = 5 },\n  \
          { id = 'grep', disabled = true },\n]\n",
-        "2: bash.grace_ms: not set → 5",
+        "2: bash.grace_ms: 3000 (default) → 5",
     ),
     (
         "row = [{ id = 'bash', disabled = true }]\n",
         "glob.max_files",
         "5",
         "row = [{ id = 'bash', disabled = true }, { id = \"glob\", config = { max_files = 5 } }]\n",
-        "1: glob.max_files: not set → 5",
+        "1: glob.max_files: 100 (default) → 5",
     ),
     // A row that the file has without the part that is set.
     (
@@ -188,7 +188,7 @@ max_files = 5
         "5",
         "[[row]]\nid = 'bash'\ndisabled = false # on\n[row.config]\ntimeout_ms = 5\n\n\
          [[row]]\nid = 'grep'\ndisabled = true\n",
-        "5: bash.timeout_ms: not set → 5",
+        "5: bash.timeout_ms: 120000 (default) → 5",
     ),
     (
         "[[row]]\nid = 'bash'\n[row.config]\ntimeout_ms = 5\n",
@@ -203,7 +203,7 @@ max_files = 5
         "prompts.max_bytes",
         "1000",
         "[[row]]\nid = \"prompts\"\n[row.config]\nfolder = \"${home}/prompts\"\nmax_bytes = 1000\n",
-        "5: prompts.max_bytes: not set → 1000",
+        "5: prompts.max_bytes: 262144 (default) → 1000",
     ),
     // A row that is inserted here, without and with a configuration, and patched here.
     (
@@ -212,7 +212,7 @@ max_files = 5
         "5",
         "[[insert]]\nid = 'sh'\nplugin = 'tool-bash'\n[insert.config]\ntimeout_ms = 5\n\n\
          [[row]]\nid = 'bash'\ndisabled = true\n",
-        "5: sh.timeout_ms: not set → 5",
+        "5: sh.timeout_ms: 120000 (default) → 5",
     ),
     (
         "[[row]]\nid = 'sh'\nconfig = { timeout_ms = 1 }\n\n[[insert]]\nid = 'sh'\n\
@@ -251,7 +251,7 @@ max_files = 5
         "5",
         "\u{feff}# c\r\n[[row]]\r\nid = 'bash'\r\n[row.config]\r\ntimeout_ms = 1\r\n\
          grace_ms = 5\r\n",
-        "6: bash.grace_ms: not set → 5",
+        "6: bash.grace_ms: 3000 (default) → 5",
     ),
     (
         "\u{feff}[[row]]\r\nid = 'bash'\r\ndisabled = true",
@@ -259,14 +259,14 @@ max_files = 5
         "5",
         "\u{feff}[[row]]\r\nid = 'bash'\r\ndisabled = true\r\n\r\n[[row]]\r\nid = \"glob\"\r\n\
          [row.config]\r\nmax_files = 5",
-        "8: glob.max_files: not set → 5",
+        "8: glob.max_files: 100 (default) → 5",
     ),
     (
         "[[row]]\nid = 'bash'\n[row.config]\ntimeout_ms = 1",
         "bash.grace_ms",
         "5",
         "[[row]]\nid = 'bash'\n[row.config]\ntimeout_ms = 1\ngrace_ms = 5",
-        "5: bash.grace_ms: not set → 5",
+        "5: bash.grace_ms: 3000 (default) → 5",
     ),
 ];
 
@@ -359,7 +359,7 @@ async fn setting_what_is_set_leaves_the_file() {
         std::os::unix::fs::MetadataExt::ino(&std::fs::metadata(super::file_of(bin)).unwrap())
     };
     let before = inode(&bin);
-    let says = "7: bash.timeout_ms: 60000 → 60000";
+    let says = "7: bash.timeout_ms: 60000, unchanged";
     changes(&bin, &["set", "bash.timeout_ms", "60000"], COMMENTED, says).await;
     assert_eq!(inode(&bin), before, "not written");
 }

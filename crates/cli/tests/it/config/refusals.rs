@@ -176,7 +176,7 @@ async fn written_with_notes(text: &str, args: &[&str], after: &str, notes: &[&st
         .map(|note| format!("note: still wrong: {}\n", note.replace("{file}", &file)))
         .collect();
     assert_eq!(end.stderr, notes, "{args:?}");
-    assert_eq!(end.stdout.ends_with("in force when the rest is mended\n"), !notes.is_empty());
+    assert_eq!(end.stdout.ends_with("taken when the rest is mended\n"), !notes.is_empty());
 }
 
 const BROKEN: &str = "[[row]]\nid = 'glob'\nconfig = { max_fils = 1 }\n\n\
@@ -260,7 +260,11 @@ async fn a_preset_that_cannot_be_used_any_more_is_named() {
         bin.home().join("presets/few.toml").display()
     );
     assert!(end.stderr.starts_with(&note), "{}", end.stderr);
-    assert!(end.stdout.ends_with("in force from the next turn on\n"), "{}", end.stdout);
+    assert!(
+        end.stdout.ends_with("taken by the next run; a running agent takes it at its next turn\n"),
+        "{}",
+        end.stdout
+    );
     // It is said once.
     let end = config(&bin, &["set", "glob.max_files", "5"]).await;
     assert_eq!((end.code, end.stderr.as_str()), (Some(0), ""));

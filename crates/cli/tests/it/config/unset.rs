@@ -12,7 +12,7 @@ const CASES: &[Case] = &[
          # end\n",
         "bash.grace_ms",
         "[[row]]\nid = 'bash'\n[row.config]\ntimeout_ms = 1 # one\n\n# end\n",
-        "7: bash.grace_ms: 2 → not set",
+        "7: bash.grace_ms: 2 → 3000 (default)",
     ),
     // The last one goes with its row, and the rest of the file stays.
     (
@@ -20,14 +20,14 @@ const CASES: &[Case] = &[
          id = 'grep'\ndisabled = true\n",
         "bash.timeout_ms",
         "# mine\n\n# g\n[[row]]\nid = 'grep'\ndisabled = true\n",
-        "7: bash.timeout_ms: 1 → not set",
+        "7: bash.timeout_ms: 1 → 120000 (default)",
     ),
     // What else the row says stays.
     (
         "[[row]]\nid = 'bash'\ndisabled = true # off\nconfig = { timeout_ms = 1 }\n",
         "bash.timeout_ms",
         "[[row]]\nid = 'bash'\ndisabled = true # off\n",
-        "4: bash.timeout_ms: 1 → not set",
+        "4: bash.timeout_ms: 1 → 120000 (default)",
     ),
     (
         "[[row]]\nid = 'bash'\ndisabled = true # off\nconfig = { timeout_ms = 1 }\n",
@@ -61,14 +61,14 @@ const CASES: &[Case] = &[
          retry = { jitter = 0.2 }\n",
         "deepseek.retry.jitter",
         "[[row]]\nid = 'deepseek'\n[row.config]\nvendor = 'deepseek'\neffort = 'max'\n",
-        "6: deepseek.retry.jitter: 0.2 → not set",
+        "6: deepseek.retry.jitter: 0.2 → 0.1 (default)",
     ),
     (
         "[[row]]\nid = 'deepseek'\n[row.config]\nvendor = 'deepseek'\n[row.config.retry]\n\
          jitter = 0.2\n\n[[row]]\nid = 'grep'\ndisabled = true\n",
         "deepseek.retry.jitter",
         "[[row]]\nid = 'grep'\ndisabled = true\n",
-        "6: deepseek.retry.jitter: 0.2 → not set",
+        "6: deepseek.retry.jitter: 0.2 → 0.1 (default)",
     ),
     // A row that is patched twice has nothing left of the first one either.
     (
@@ -76,7 +76,7 @@ const CASES: &[Case] = &[
          disabled = true\nconfig.timeout_ms = 2\n",
         "bash.timeout_ms",
         "[[row]]\nid = 'bash'\ndisabled = true\n",
-        "8: bash.timeout_ms: 2 → not set",
+        "8: bash.timeout_ms: 2 → 120000 (default)",
     ),
     (
         "[[row]]\nid = 'bash'\ndisabled = true\n\n[[row]]\nid = 'bash'\ndisabled = true\n",
@@ -84,13 +84,38 @@ const CASES: &[Case] = &[
         "",
         "7: bash.disabled: true → false",
     ),
+    // What else is written of the row stays as it was, though it is not in force.
+    (
+        "[[insert]]\nid = 'sh'\nplugin = 'tool-bash'\nconfig = { timeout_ms = 1 }\n\n\
+         [[row]]\nid = 'sh'\nconfig = { grace_ms = 2 }\n\n[[row]]\nid = 'bash'\n\
+         disabled = true\n",
+        "sh.grace_ms",
+        "[[insert]]\nid = 'sh'\nplugin = 'tool-bash'\nconfig = { timeout_ms = 1 }\n\n\
+         [[row]]\nid = 'sh'\nconfig = {}\n\n[[row]]\nid = 'bash'\ndisabled = true\n",
+        "8: sh.grace_ms: 2 → 3000 (default)",
+    ),
+    (
+        "[[row]]\nid = 'bash'\nconfig = { timeout_ms = 1 }\n\n[[row]]\nid = 'bash'\n\
+         config = { grace_ms = 2 }\n",
+        "bash.grace_ms",
+        "[[row]]\nid = 'bash'\nconfig = { timeout_ms = 1 }\n\n[[row]]\nid = 'bash'\n\
+         config = {}\n",
+        "7: bash.grace_ms: 2 → 3000 (default)",
+    ),
+    (
+        "[[row]]\nid = 'bash'\nconfig = { timeout_ms = 1, grace_ms = 1 }\n\n[[row]]\n\
+         id = 'bash'\nconfig = { timeout_ms = 1, grace_ms = 2 }\n",
+        "bash.grace_ms",
+        "[[row]]\nid = 'bash'\nconfig = { timeout_ms = 1 }\n",
+        "7: bash.grace_ms: 2 → 3000 (default)",
+    ),
     // A row that is inserted here stays until it is itself unset.
     (
         "[[insert]]\nid = 'sh'\nplugin = 'tool-bash'\n[insert.config]\ntimeout_ms = 1\n\n\
          [[row]]\nid = 'bash'\ndisabled = true\n",
         "sh.timeout_ms",
         "[[insert]]\nid = 'sh'\nplugin = 'tool-bash'\n\n[[row]]\nid = 'bash'\ndisabled = true\n",
-        "5: sh.timeout_ms: 1 → not set",
+        "5: sh.timeout_ms: 1 → 120000 (default)",
     ),
     (
         "# s\n\n# sh\n[[insert]]\nid = 'sh'\nplugin = 'tool-bash'\n\n[[row]]\nid = 'bash'\n\
@@ -105,7 +130,7 @@ const CASES: &[Case] = &[
          [[row]]\r\nid = 'grep'\r\ndisabled = true",
         "bash",
         "[[row]]\r\nid = 'grep'\r\ndisabled = true",
-        "1: bash.timeout_ms: 1 → not set, bash.disabled: true → false",
+        "1: bash.timeout_ms: 1 → 120000 (default), bash.disabled: true → false",
     ),
     // A patch that meets no row.
     (

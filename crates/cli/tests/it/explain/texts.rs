@@ -76,7 +76,7 @@ async fn a_tool_names_the_row_its_layer_and_line() {
     bin.file("p.toml", "\n[[row]]\nid = \"shell\"\nconfig = { timeout_ms = 5 }\n").unwrap();
     let text = explained(&bin, &["tool", "bash", "--patch", "p.toml"]).await;
     let all = format!(
-        "{first}changed by patch p.toml (p.toml:2)\nlayer home settings, scope global\n\
+        "{first}changed by patch p.toml:2\nlayer your settings, scope global\n\
          agents of preset `standard` have it\n"
     );
     assert!(text.starts_with(&all), "{text}");
@@ -100,7 +100,7 @@ async fn a_tool_names_the_limits_that_hold_for_its_calls() {
 #[tokio::test]
 async fn a_field_says_where_it_was_written_before() {
     let bin = with_settings();
-    let settings = format!("home settings, {}", bin.home().join("settings.toml").display());
+    let settings = format!("your settings, {}", bin.home().join("settings.toml").display());
     let of = async |field: &str| explained(&bin, &["field", field, "--patch", "p.toml"]).await;
 
     let text = of("bash.grace_ms").await;
@@ -180,7 +180,7 @@ async fn no_secret_is_printed() {
 #[tokio::test]
 async fn a_row_says_who_changed_it_and_what_it_contributes() {
     let bin = with_settings();
-    let settings = format!("home settings, {}", bin.home().join("settings.toml").display());
+    let settings = format!("your settings, {}", bin.home().join("settings.toml").display());
     let text = explained(&bin, &["row", "grep"]).await;
     let part = format!(
         "inserted by {}\nchanged by {settings}:5\noff: turned off by {settings}:5\n",
@@ -197,7 +197,8 @@ async fn a_row_says_who_changed_it_and_what_it_contributes() {
     let text = explained(&bin, &["row", "bash", "--patch", "p.toml"]).await;
     for part in [
         "changed by patch p.toml:1\non, in scope global\n",
-        "live: a change is taken at the next turn\nneeds: process (row `process`)\n",
+        "live: a change is taken by the next run; a running agent takes it at its next turn\n\
+         needs: process (row `process`)\n",
         "\ncontributes:\n  tool `bash`\n",
         "  grace_ms = 200 (patch p.toml:3)\n",
         "  timeout_ms = 120000 (default)\n",
@@ -236,7 +237,8 @@ async fn rows_of_a_preset_are_explained_beside_those_of_the_process() {
     assert!(text.contains("hidden from agents of preset `minimal` by row `only-bash` ("), "{text}");
     let text = explained(&bin, &["field", "limits.max_steps", "--profile", "sdk"]).await;
     let part = "`reins config set limits.max_steps VALUE --profile sdk`\n\
-                live, but no row of plugin `reload` is on: a change is taken when Reins starts";
+                live: a change is taken when Reins starts again, since no row of plugin `reload` \
+                is on\n";
     assert!(text.contains(part), "{text}");
 }
 
