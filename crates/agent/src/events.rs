@@ -65,7 +65,7 @@ impl SandboxMode {
     pub const TYPE: &'static str = "sandbox/mode";
 }
 
-/// `composition/changed`: the agent goes on in another generation, in which rows that it sees differ.
+/// `composition/changed`: the agent goes on in another generation, where rows that it sees differ.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CompositionChanged {

@@ -1,9 +1,14 @@
 //! Live agents of a process, and the one API that every front end uses.
 
+mod blueprint;
 mod default_model;
 mod default_preset;
+mod defaults;
 mod explain;
 mod generations;
+mod live;
+mod model;
+mod news;
 mod open;
 mod reload;
 mod run;
@@ -12,13 +17,14 @@ mod view;
 
 use reins_kernel::PluginDef;
 
+pub use blueprint::Blueprint;
 pub use default_model::DefaultModel;
 pub use default_preset::DefaultPreset;
 pub use explain::{
     ChainFacts, Explain, FieldFacts, GuardFacts, PromptFacts, RowFacts, Shadowed, ToolFacts,
     ToolPlace,
 };
-pub use generations::{Blueprint, Reload};
+pub use news::ReloadNews;
 pub use open::{Host, HostError, OpenOrder, Opened, SessionChoice};
 pub use reload::ReloadPolicy;
 pub use run::{Denied, RunEnd, RunOrder, RunOutcome, run};

@@ -1,29 +1,29 @@
-//! From a composition to live agents.
+//! The host: from the rows of a process to live agents.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use reins_agent::{
-    Agent, AgentError, AgentFactory, AgentOrder, PresetScope, PresetSelected, Provider,
-    SessionOrder, TurnLimits, find_provider,
+    Agent, AgentError, AgentFactory, AgentOrder, PresetScope, PresetSelected, SessionOrder,
+    TurnLimits,
 };
-use reins_kernel::{Catalog, Origin, Row, RowError, RowWarning, Scope, nearest};
+use reins_kernel::{Row, RowError, RowWarning, Scope};
 use reins_schema::{CallConfig, Failure, Payload, SessionId, SessionRecovered};
 use reins_session::Status;
 use reins_store::{Listing, Store, StoreError};
 use reins_world::{Clock, FileKind, Fs};
 use tokio::sync::broadcast;
 
-use crate::generations::{Blueprint, Generations, Reload, Shared};
-use crate::{DefaultModel, DefaultPreset};
+use crate::blueprint::Blueprint;
+use crate::generations::{AgentGenerations, ProcessGenerations};
+use crate::model::{check_model, resolve_model};
+use crate::news::ReloadNews;
+use crate::{DefaultPreset, defaults};
 
 /// The agents and sessions of one process.
 pub struct Host {
-    generations: Arc<Generations>,
-    agents: Arc<dyn AgentFactory>,
-    store: Arc<dyn Store>,
-    clock: Arc<dyn Clock>,
-    files: Arc<dyn Fs>,
+    generations: Arc<ProcessGenerations>,
+    services: Services,
 }
 
 /// Why the host cannot do something.
@@ -141,16 +141,14 @@ impl Host {
     /// is left mounted.
     pub async fn start(blueprint: Blueprint) -> Result<(Self, Vec<RowWarning>), HostError> {
         let (generations, warnings) =
-            Generations::start(blueprint).await.map_err(HostError::Rows)?;
-        let scope = generations.scope().await;
-        if let Some(Services { agents, store, clock, files }) = Services::of(&scope) {
-            return Ok((Self { generations, agents, store, clock, files }, warnings));
-        }
+            ProcessGenerations::start(blueprint).await.map_err(HostError::Rows)?;
+        let missing = match Services::of(&generations.scope().await) {
+            Ok(services) => return Ok((Self { generations, services }, warnings)),
+            Err(missing) => missing.into_iter(),
+        };
         let (rows, _) = generations.rows("").await;
-        let missing = Services::missing(&scope).into_iter();
         let catalog = &generations.blueprint().catalog;
-        let errors = missing.map(|service| missing_service(service, &rows, catalog)).collect();
-        drop(scope);
+        let errors = missing.map(|name| defaults::missing(name, rows.iter(), catalog)).collect();
         generations.end().await;
         Err(HostError::Rows(errors))
     }
@@ -213,23 +211,24 @@ impl Host {
 
     /// What becomes of changed files from now on. A receiver that does not keep up misses the
     /// oldest news.
-    pub fn reloads(&self) -> broadcast::Receiver<Reload> {
+    pub fn reloads(&self) -> broadcast::Receiver<ReloadNews> {
         self.generations.news()
     }
 
-    /// How many generations are not stopped yet: the newest one, and those in which agents live.
-    pub async fn generations(&self) -> usize {
-        self.generations.alive().await
+    /// Stops the generations in which no agent lives any more, which else happens by the way. How
+    /// many are left: the newest one, and those in which agents live.
+    pub async fn stop_unused(&self) -> usize {
+        self.generations.stop_unused().await
     }
 
     /// The clock.
     pub fn clock(&self) -> &Arc<dyn Clock> {
-        &self.clock
+        &self.services.clock
     }
 
     /// The store.
     pub fn store(&self) -> &Arc<dyn Store> {
-        &self.store
+        &self.services.store
     }
 
     /// All sessions, the last used first.
@@ -237,7 +236,7 @@ impl Host {
     /// # Errors
     /// The home cannot be read.
     pub async fn list(&self) -> Result<Listing, HostError> {
-        Ok(self.store.list().await?)
+        Ok(self.services.store.list().await?)
     }
 
     /// Opens or creates a session and starts its agent. What can be refused without touching the
@@ -258,28 +257,28 @@ impl Host {
         };
         let scope = &preset.scope;
         let model = match (&order.model, last) {
-            (Some(model), _) => Some(resolve_model(scope, model)?),
+            (Some(model), _) => Some(resolve_model(scope, model).map_err(HostError::Model)?),
             // What the session used last goes on, with the provider's own defaults resolved anew.
             (None, Some(last)) => {
-                check_model(scope, &last)?;
+                check_model(scope, &last).map_err(HostError::Model)?;
                 None
             }
             (None, None) => {
                 let config = self.default_model(&preset).await?;
-                check_model(scope, &config)?;
+                check_model(scope, &config).map_err(HostError::Model)?;
                 Some(config)
             }
         };
         let order = AgentOrder {
             preset,
-            generations: Some(Arc::new(Shared(Arc::clone(&self.generations)))),
+            generations: Some(Arc::new(AgentGenerations(Arc::clone(&self.generations)))),
             session,
             cwd,
             model,
             limits: order.limits,
             setup: None,
         };
-        let agent = self.agents.make(order).await?;
+        let agent = self.services.agents.make(order).await?;
         let recovered = match next_seq {
             // It is the first thing that is written.
             Some(seq) => recovered_at(&agent, seq).await,
@@ -303,7 +302,7 @@ impl Host {
             selected = PresetSelected::of(event).or_else(|| selected.take());
         };
         let known = reins_agent::known_types(&self.scope().await);
-        let inspected = self.store.inspect(&id, known, &mut look).await?;
+        let inspected = self.services.store.inspect(&id, known, &mut look).await?;
         let last = inspected.fold.request_header().map(|header| header.config.clone());
         let is_torn = inspected.damage.as_ref().is_some_and(|damage| damage.is_tail);
         let next_seq = is_torn.then(|| inspected.fold.next_seq());
@@ -326,48 +325,22 @@ impl Host {
 
     /// The preset of new sessions.
     pub(crate) async fn default_preset(&self) -> Result<PresetScope, HostError> {
-        let Some(name) = self.scope().await.service::<DefaultPreset>() else {
-            return Err(self.missing("default preset", "").await);
-        };
-        let errors = match self.preset(&name.0).await {
-            Err(HostError::Rows(errors)) => errors,
-            found => return found,
-        };
         let (rows, _) = self.rows("").await;
-        let row = row_of(&rows, "default-preset");
-        // An error without a layer is about the name, which the row says.
-        let place = |error: RowError| match row {
-            Some(row) if error.layer.is_empty() => {
-                let suggestion = error.suggestion.clone();
-                RowError { suggestion, ..row_error(row, "preset", error.problem) }
+        let name = defaults::preset(&self.scope().await, &rows, &self.blueprint().catalog)
+            .map_err(HostError::Rows)?;
+        match self.preset(&name).await {
+            Err(HostError::Rows(errors)) => {
+                Err(HostError::Rows(defaults::of_preset(errors, &name, &rows)))
             }
-            _ => error,
-        };
-        Err(HostError::Rows(errors.into_iter().map(place).collect()))
+            found => found,
+        }
     }
 
     /// The model of new sessions of a preset. A key may be absent.
     async fn default_model(&self, preset: &PresetScope) -> Result<CallConfig, HostError> {
-        let scope = &preset.scope;
-        let Some(model) = scope.service::<DefaultModel>() else {
-            return Err(self.missing("default model", &preset.preset).await);
-        };
-        let failure = match known_model(scope, &model.0) {
-            Err(HostError::Model(failure)) => failure,
-            found => return found,
-        };
         let (rows, own) = self.rows(&preset.preset).await;
-        match row_of(&own, "default-model").or_else(|| row_of(&rows, "default-model")) {
-            Some(row) => Err(HostError::Rows(vec![row_error(row, "model", failure.message)])),
-            None => Err(HostError::Model(failure)),
-        }
-    }
-
-    /// The error of a service that no row of the process or of a preset provides.
-    async fn missing(&self, service: &str, preset: &str) -> HostError {
-        let (mut rows, own) = self.rows(preset).await;
-        rows.extend(own);
-        HostError::Rows(vec![missing_service(service, &rows, &self.blueprint().catalog)])
+        let catalog = &self.blueprint().catalog;
+        defaults::model(&preset.scope, &rows, &own, catalog).map_err(HostError::Rows)
     }
 
     /// The preset that a session used last.
@@ -377,8 +350,8 @@ impl Host {
             found => return found,
         };
         let default = self.scope().await.service::<DefaultPreset>().map(|name| name.0.clone());
-        let others = default.into_iter().chain(self.blueprint().source.presets());
-        match others.into_iter().find(|other| other != name) {
+        let known = self.generations.preset_names().await.map_err(HostError::Rows)?;
+        match default.into_iter().chain(known).find(|other| other != name) {
             Some(instead) => {
                 let session = session.clone();
                 Err(HostError::SessionPreset { session, errors, instead })
@@ -388,7 +361,7 @@ impl Host {
     }
 
     async fn newest(&self, cwd: &Path) -> Result<SessionId, HostError> {
-        let listing = self.store.list().await?;
+        let listing = self.services.store.list().await?;
         for session in listing.sessions {
             if self.same_directory(&session.header.cwd, cwd).await {
                 return Ok(session.header.id);
@@ -408,15 +381,18 @@ impl Host {
 
     /// The real path of a directory that exists.
     async fn directory(&self, path: &Path) -> Option<PathBuf> {
-        let place = self.files.resolve(path, ".").await.ok()?;
+        let place = self.services.files.resolve(path, ".").await.ok()?;
         (place.kind == Some(FileKind::Directory)).then_some(place.real)
     }
 
-    /// Closes all agents, then stops all rows in reverse order; awaits all their work.
+    /// Closes all agents, then stops all rows in reverse order, also those of a generation that
+    /// somebody still holds; awaits all their work. Nobody waits for a file system that does not
+    /// answer a look at the files of rows.
     pub async fn stop(self) {
-        self.agents.close_all().await;
-        let Self { generations, agents, store, clock, files } = self;
-        drop((agents, store, clock, files));
+        let Self { generations, services } = self;
+        generations.give_up_looks();
+        services.agents.close_all().await;
+        drop(services);
         generations.end().await;
     }
 }
@@ -430,86 +406,40 @@ struct Services {
 }
 
 impl Services {
-    fn of(scope: &Scope) -> Option<Self> {
-        Some(Self {
-            agents: scope.service()?,
-            store: scope.service()?,
-            clock: scope.service()?,
-            files: scope.service()?,
-        })
-    }
-
+    /// # Errors
     /// The names of those that are not there.
-    fn missing(scope: &Scope) -> Vec<&'static str> {
-        let there = [
-            ("agents", scope.service::<dyn AgentFactory>().is_some()),
-            ("store", scope.service::<dyn Store>().is_some()),
-            ("clock", scope.service::<dyn Clock>().is_some()),
-            ("fs", scope.service::<dyn Fs>().is_some()),
-        ];
-        there.into_iter().filter(|(_, there)| !there).map(|(name, _)| name).collect()
+    fn of(scope: &Scope) -> Result<Self, Vec<&'static str>> {
+        let mut missing = Vec::new();
+        let (agents, store) = (
+            found::<dyn AgentFactory>(scope, "agents", &mut missing),
+            found::<dyn Store>(scope, "store", &mut missing),
+        );
+        let (clock, files) = (
+            found::<dyn Clock>(scope, "clock", &mut missing),
+            found::<dyn Fs>(scope, "fs", &mut missing),
+        );
+        match (agents, store, clock, files) {
+            (Some(agents), Some(store), Some(clock), Some(files)) => {
+                Ok(Self { agents, store, clock, files })
+            }
+            _ => Err(missing),
+        }
     }
 }
 
-/// The enabled row of a plugin that there is at most one of.
-fn row_of<'r>(rows: &'r [Row], plugin: &str) -> Option<&'r Row> {
-    rows.iter().find(|row| row.plugin == plugin && !row.disabled)
-}
-
-fn row_error(row: &Row, field: &str, problem: String) -> RowError {
-    let Origin { layer, file, line, .. } = row.field_origin(field);
-    let (row, field) = (Some(row.id.clone()), Some(format!("config.{field}")));
-    RowError { layer, file, line, row, field, problem, ..RowError::default() }
-}
-
-/// Where the row that would provide the service is disabled, or which plugin would.
-fn missing_service(service: &str, rows: &[Row], catalog: &Catalog) -> RowError {
-    let plugins = catalog.plugins().into_iter();
-    let plugins: Vec<&str> =
-        plugins.filter(|plugin| plugin.provides.contains(&service)).map(|p| p.name).collect();
-    let mut could = rows.iter().filter(|row| plugins.contains(&&*row.plugin));
-    let Some((row, by)) = could.find_map(|row| Some((row, row.disabled_by.clone()?))) else {
-        let problem = format!(
-            "Reins needs service `{service}`, which no row provides; insert a row of plugin `{}`, or \
-             add a bundle that has one",
-            plugins.join("` or `")
-        );
-        return RowError { problem, ..RowError::default() };
-    };
-    let problem = format!("Reins needs its service `{service}`; it must not be disabled");
-    let Origin { layer, file, line, .. } = by;
-    let row = Some(row.id.clone());
-    RowError { layer, file, line, row, problem, ..RowError::default() }
+fn found<S: ?Sized + Send + Sync + 'static>(
+    scope: &Scope,
+    name: &'static str,
+    missing: &mut Vec<&'static str>,
+) -> Option<Arc<S>> {
+    let found = scope.service::<S>();
+    missing.extend(found.is_none().then_some(name));
+    found
 }
 
 fn lines(errors: &[RowError]) -> String {
     let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
     lines.join("\n")
-}
-
-/// Resolves `provider/model` and checks that a request could leave.
-fn resolve_model(scope: &Scope, text: &str) -> Result<CallConfig, HostError> {
-    let config = known_model(scope, text)?;
-    check_model(scope, &config)?;
-    Ok(config)
-}
-
-/// Resolves `provider/model`.
-fn known_model(scope: &Scope, text: &str) -> Result<CallConfig, HostError> {
-    let (provider, model) = split_model(scope, text)?;
-    let config = CallConfig {
-        provider: provider.id().to_owned(),
-        model: model.to_owned(),
-        ..CallConfig::default()
-    };
-    provider.resolve(config.clone()).map_err(HostError::Model)?;
-    Ok(config)
-}
-
-fn check_model(scope: &Scope, config: &CallConfig) -> Result<(), HostError> {
-    let provider = find_provider(scope, &config.provider).map_err(HostError::Model)?;
-    provider.resolve(config.clone()).map_err(HostError::Model)?;
-    provider.ready().map_err(HostError::Model)
 }
 
 fn advice(unreadable: usize) -> String {
@@ -520,7 +450,7 @@ fn advice(unreadable: usize) -> String {
     }
 }
 
-/// A session, its directory, and the call configuration of its last request.
+/// The session that an order chose, before anything of it is opened.
 struct Chosen {
     session: SessionOrder,
     cwd: PathBuf,
@@ -544,35 +474,4 @@ async fn recovered_at(agent: &Agent, seq: u64) -> Option<SessionRecovered> {
         Ok(Payload::SessionRecovered(recovered)) => Some(recovered),
         _ => None,
     }
-}
-
-/// Provider and model id of `provider/model`.
-fn split_model<'a>(
-    scope: &Scope,
-    text: &'a str,
-) -> Result<(Arc<dyn Provider>, &'a str), HostError> {
-    let Some((provider, model)) =
-        text.split_once('/').filter(|(p, m)| !p.is_empty() && !m.is_empty())
-    else {
-        let meant = listed(scope, text);
-        let hint = meant.map(|model| format!("; did you mean `{model}`?")).unwrap_or_default();
-        let failure = Failure::new(
-            reins_schema::FailureCode::InvalidRequest,
-            format!("`{text}` is not a model; models are written provider/model{hint}"),
-        );
-        return Err(HostError::Model(failure));
-    };
-    Ok((find_provider(scope, provider).map_err(HostError::Model)?, model))
-}
-
-/// The full name of the listed model that `text` names, or nearly names.
-fn listed(scope: &Scope, text: &str) -> Option<String> {
-    let providers = scope.entries::<dyn Provider>();
-    let models = providers.iter().flat_map(|entry| {
-        let names = entry.value.models().into_iter().map(|model| model.id);
-        names.map(|id| (format!("{}/{id}", entry.value.id()), id))
-    });
-    let models: Vec<(String, String)> = models.collect();
-    let near = nearest(text.trim_matches('/'), models.iter().map(|(_, id)| id.as_str()))?;
-    models.iter().find(|(_, id)| id == near).map(|(name, _)| name.clone())
 }

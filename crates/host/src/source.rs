@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use reins_kernel::{Layer, RowError};
 
-/// The layers of a process. A front end implements it over its files and arguments.
+/// The layers of a process. A front end implements it over its files and arguments. It is asked on
+/// threads that may wait for a file system.
 pub trait LayerSource: Send + Sync {
     /// The layers as they are now, in the order in which they apply.
     ///
@@ -20,7 +21,10 @@ pub trait LayerSource: Send + Sync {
     fn preset(&self, name: &str) -> Result<Layer, Vec<RowError>>;
 
     /// The names of all agent presets, sorted.
-    fn presets(&self) -> Vec<String>;
+    ///
+    /// # Errors
+    /// The folder of presets cannot be listed.
+    fn presets(&self) -> Result<Vec<String>, Vec<RowError>>;
 
     /// The present state of the files behind the layers. Quick: it is asked before every turn.
     fn stamp(&self) -> Stamp;

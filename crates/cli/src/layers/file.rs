@@ -36,11 +36,50 @@ impl Flaw {
     }
 }
 
-/// Reads a file; a pipe only if `pipes` are wanted, since nobody may ever write to it.
-pub(super) fn read(path: &Path, pipes: bool) -> ReadFile {
-    let flags = if pipes { 0 } else { rustix::fs::OFlags::NONBLOCK.bits().cast_signed() };
-    let opened = File::options().read(true).custom_flags(flags).open(path);
-    match opened.and_then(|file| read_opened(file, pipes)) {
+/// Reads a file of the home. In a home that nobody may look into nothing is there: the store says
+/// so in its own words.
+pub(super) fn read_of_home(home: &Path, path: &Path) -> ReadFile {
+    match read(path) {
+        ReadFile::Unusable(flaw) if is_hidden(path) && is_closed(home) => ReadFile::Absent(flaw),
+        found => found,
+    }
+}
+
+/// Reads a file and waits for nobody: a pipe is none.
+pub(super) fn read(path: &Path) -> ReadFile {
+    let file = open(path, rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
+    let regular = |file: File| match is_lasting(&file)? {
+        true => all_of(file),
+        false => Err(std::io::Error::other("not a regular file")),
+    };
+    as_read(path, file.and_then(regular))
+}
+
+/// Reads a file, or a pipe until its writers have closed it.
+pub(super) fn read_or_drain(path: &Path) -> ReadFile {
+    as_read(path, open(path, 0).and_then(all_of))
+}
+
+fn open(path: &Path, flags: i32) -> std::io::Result<File> {
+    File::options().read(true).custom_flags(flags).open(path)
+}
+
+/// Reading a folder gives the system's own error.
+fn is_lasting(file: &File) -> std::io::Result<bool> {
+    let kind = file.metadata()?.file_type();
+    Ok(kind.is_file() || kind.is_dir())
+}
+
+/// Its bytes, and whether it can be read again.
+fn all_of(file: File) -> std::io::Result<(Vec<u8>, bool)> {
+    let (mut bytes, lasting) = (Vec::new(), is_lasting(&file)?);
+    // One byte more, so that the kernel can tell that it is too long.
+    file.take(MAX_LAYER_BYTES as u64 + 1).read_to_end(&mut bytes)?;
+    Ok((bytes, lasting))
+}
+
+fn as_read(path: &Path, read: std::io::Result<(Vec<u8>, bool)>) -> ReadFile {
+    match read {
         Ok((bytes, lasting)) => match as_text(bytes) {
             Ok(text) => ReadFile::Text { text, lasting },
             Err(flaw) => ReadFile::Unusable(flaw),
@@ -53,15 +92,24 @@ pub(super) fn read(path: &Path, pipes: bool) -> ReadFile {
             }
             Err(_) => ReadFile::Absent(Flaw::of_file(in_words(&e))),
         },
-        // The folder itself cannot be used; the store says so in its own words.
-        Err(e)
-            if e.kind() == ErrorKind::PermissionDenied
-                && path.parent().is_some_and(|folder| here(folder).read_dir().is_err()) =>
-        {
-            ReadFile::Absent(Flaw::of_file(in_words(&e)))
+        Err(e) => {
+            let closed = path.parent().map(here).filter(|_| is_hidden(path));
+            let problem = match closed {
+                Some(folder) => format!("you may not look into its folder `{}`", folder.display()),
+                None => in_words(&e),
+            };
+            ReadFile::Unusable(Flaw::of_file(problem))
         }
-        Err(e) => ReadFile::Unusable(Flaw::of_file(in_words(&e))),
     }
+}
+
+/// Whether a folder on the way to it is closed.
+fn is_hidden(path: &Path) -> bool {
+    path.symlink_metadata().is_err_and(|e| e.kind() == ErrorKind::PermissionDenied)
+}
+
+fn is_closed(folder: &Path) -> bool {
+    folder.read_dir().is_err_and(|e| e.kind() == ErrorKind::PermissionDenied)
 }
 
 /// The folder of a relative name has none.
@@ -86,19 +134,6 @@ fn is_absent(error: &std::io::Error) -> bool {
     matches!(error.kind(), NotFound | NotADirectory | InvalidFilename)
 }
 
-fn read_opened(file: File, pipes: bool) -> std::io::Result<(Vec<u8>, bool)> {
-    let kind = file.metadata()?.file_type();
-    // Reading a directory gives the system's own error.
-    let lasting = kind.is_file() || kind.is_dir();
-    if !lasting && !pipes {
-        return Err(std::io::Error::other("not a regular file"));
-    }
-    let mut bytes = Vec::new();
-    // One byte more, so that the kernel can tell that it is too long.
-    file.take(MAX_LAYER_BYTES as u64 + 1).read_to_end(&mut bytes)?;
-    Ok((bytes, lasting))
-}
-
 fn as_text(bytes: Vec<u8>) -> Result<String, Flaw> {
     if bytes.len() > MAX_LAYER_BYTES {
         // The cut may go through a character.
@@ -114,6 +149,17 @@ fn as_text(bytes: Vec<u8>) -> Result<String, Flaw> {
         let line = u32::try_from(breaks + 1).unwrap_or(u32::MAX);
         Flaw { line, problem: "not UTF-8; save the file as UTF-8".to_owned(), advised: true }
     })
+}
+
+/// The error of a home that was there and is not any more, for whatever reason.
+pub(super) fn lost_home(home: &Path, why: &std::io::Error) -> RowError {
+    let what = match why.kind() {
+        ErrorKind::NotFound => "is gone".to_owned(),
+        ErrorKind::NotADirectory => "is no folder any more".to_owned(),
+        ErrorKind::PermissionDenied => "is closed: you may not look into it".to_owned(),
+        _ => format!("cannot be looked into: {why}"),
+    };
+    error("home", Some(home), 0, format!("the home {what}; put it right"))
 }
 
 /// The error of a file of the home that cannot be read.
@@ -141,18 +187,17 @@ fn advise(layer: &str, path: &Path, flaw: Flaw, advice: &str) -> RowError {
 
 /// What is said of a profile or preset that does not exist, with what there is instead. `path` is
 /// where its file would be.
-pub(super) fn unknown(what: &str, name: &str, known: &[String], path: &Path) -> RowError {
+pub(super) fn unknown(what: &str, name: &str, known: &Names, path: &Path) -> RowError {
     // People also give the name of the file.
     let meant = name.strip_suffix(".toml").unwrap_or(name);
-    let near = nearest(meant, known.iter().map(String::as_str)).map(str::to_owned);
-    let mut problem =
-        format!("there is no {what} `{}`; known are: {}", shown(name), known.join(", "));
-    if near.is_none() && is_plain_name(name) {
-        let folder = path.parent().unwrap_or(path);
-        problem.push_str(&match folder.metadata() {
-            Ok(found) if !found.is_dir() => format!("; {} is not a folder", folder.display()),
-            _ => format!("; a new one is a file {}", path.display()),
-        });
+    let near = nearest(meant, known.names.iter().map(String::as_str)).map(str::to_owned);
+    let all = known.names.join(", ");
+    let mut problem = format!("there is no {what} `{}`; known are: {all}", shown(name));
+    let odd = known.odd.iter().find(|odd| odd.file_stem().is_some_and(|stem| stem == meant));
+    if let Some(odd) = odd {
+        problem.push_str(&format!("; rename {}: {PLAIN_NAMES}", shown(&odd.to_string_lossy())));
+    } else if near.is_none() && is_plain_name(name) {
+        problem.push_str(&format!("; a new one is a file {}", path.display()));
     }
     let mut error = error("", None, 0, problem);
     error.suggestion = near;
@@ -228,20 +273,69 @@ fn changed_ms(of: &Metadata) -> i64 {
     of.ctime().saturating_mul(1000).saturating_add(of.ctime_nsec() / 1_000_000)
 }
 
+/// What [`is_plain_name`] takes, for people.
+pub(crate) const PLAIN_NAMES: &str =
+    "a name has at most 100 letters (a to z), digits, `-`, `_` and `.`, and no `.` first";
+
 /// Whether a name can be that of a file here: one plain part of a path.
 pub(super) fn is_plain_name(name: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     !name.is_empty() && !name.starts_with('.') && name.len() <= 100 && name.chars().all(plain)
 }
 
-/// The names of the `.toml` files in a folder, sorted; an absent folder has none.
-pub(super) fn names_in(folder: &Path) -> Vec<String> {
-    let entries = folder.read_dir().into_iter().flatten().flatten();
-    let names = entries.filter_map(|entry| {
-        let name = entry.file_name().into_string().ok()?;
-        name.strip_suffix(".toml").filter(|name| is_plain_name(name)).map(str::to_owned)
-    });
-    let mut names: Vec<String> = names.collect();
-    names.sort();
-    names
+/// The files of a folder that hold profiles or presets, and what is built in.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    /// The names, sorted.
+    pub(crate) names: Vec<String>,
+    /// Files whose names cannot be those of one, sorted.
+    pub(crate) odd: Vec<PathBuf>,
+}
+
+/// `shipped`, and the names of the `.toml` files in a folder of the home; an absent one has none.
+/// Files that begin with a dot are those of editors.
+///
+/// # Errors
+/// The folder cannot be listed.
+pub(super) fn names_in(
+    home: &Path,
+    folder: &Path,
+    shipped: impl Iterator<Item = &'static str>,
+) -> Result<Names, Vec<RowError>> {
+    let mut found = Names { names: shipped.map(str::to_owned).collect(), odd: Vec::new() };
+    let wrong = |e: std::io::Error| {
+        let problem = match e.kind() {
+            ErrorKind::NotADirectory => "a file, not a folder; move it away".to_owned(),
+            ErrorKind::PermissionDenied => "you may not list this folder; open it".to_owned(),
+            _ => format!("this folder cannot be listed: {e}"),
+        };
+        vec![error("home", Some(folder), 0, problem)]
+    };
+    match folder.read_dir() {
+        Ok(entries) => {
+            for entry in entries {
+                found.note(&entry.map_err(wrong)?.path());
+            }
+        }
+        Err(e) if e.kind() == ErrorKind::NotFound => {}
+        // Then the home is what is wrong.
+        Err(_) if home.read_dir().is_err() => {}
+        Err(e) => return Err(wrong(e)),
+    }
+    found.names.sort();
+    found.names.dedup();
+    found.odd.sort();
+    Ok(found)
+}
+
+impl Names {
+    fn note(&mut self, path: &Path) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let is_layer = path.extension().is_some_and(|end| end.eq_ignore_ascii_case("toml"));
+        match name.strip_suffix(".toml") {
+            Some(name) if is_plain_name(name) => self.names.push(name.to_owned()),
+            _ if is_layer && !name.starts_with('.') => self.odd.push(path.to_owned()),
+            _ => {}
+        }
+    }
 }

@@ -10,14 +10,17 @@ use std::sync::OnceLock;
 use reins_host::{LayerSource, Stamp};
 use reins_kernel::{Layer, RowError};
 
-use file::{ReadFile, read, stamp};
+pub(crate) use file::{Names, PLAIN_NAMES};
+use file::{ReadFile, read, read_of_home, read_or_drain, stamp};
 
 /// Name of the layer of `<home>/settings.toml`.
-pub(crate) const SETTINGS: &str = "home settings";
+pub(crate) const SETTINGS: &str = "your settings";
 
 /// The shipped layers and the user's files: what every command of Reins runs with.
 pub struct Files {
     home: PathBuf,
+    /// Once it could be looked into.
+    home_seen: OnceLock<()>,
     profile: String,
     patches: Vec<Patch>,
     /// What this binary adds, see [`Additions`](crate::Additions).
@@ -64,7 +67,7 @@ impl Files {
     ) -> Self {
         let patch = |path: &PathBuf| Patch { path: path.clone(), first: OnceLock::new() };
         let patches = patches.iter().map(patch).collect();
-        Self { home, profile, patches, added, extra }
+        Self { home, home_seen: OnceLock::new(), profile, patches, added, extra }
     }
 
     pub(crate) fn settings(&self) -> PathBuf {
@@ -76,9 +79,38 @@ impl Files {
         profile::layers(&self.home, &self.profile, self.added)
     }
 
+    /// All profiles, those of the home and those that are shipped.
+    ///
+    /// # Errors
+    /// The folder of profiles cannot be listed.
+    pub(crate) fn profiles(&self) -> Result<Names, Vec<RowError>> {
+        profile::names(&self.home)
+    }
+
+    /// All agent presets, those of the home and those that are shipped.
+    ///
+    /// # Errors
+    /// The folder of presets cannot be listed.
+    pub(crate) fn preset_names(&self) -> Result<Names, Vec<RowError>> {
+        preset::names(&self.home)
+    }
+
+    /// A home that nobody can look into counts as one without files at the start only, when the
+    /// store says what is wrong with it: what is in force would else become the defaults.
+    fn check_home(&self) -> Result<(), Vec<RowError>> {
+        match self.home.read_dir() {
+            Ok(_) => {
+                self.home_seen.get_or_init(|| ());
+                Ok(())
+            }
+            Err(_) if self.home_seen.get().is_none() => Ok(()),
+            Err(e) => Err(vec![file::lost_home(&self.home, &e)]),
+        }
+    }
+
     fn settings_layer(&self) -> Result<Option<Layer>, Vec<RowError>> {
         let path = self.settings();
-        match read(&path, false) {
+        match read_of_home(&self.home, &path) {
             ReadFile::Text { text, .. } => {
                 let name = SETTINGS.to_owned();
                 Ok(Some(Layer { name, file: Some(path), text, head: &[] }))
@@ -100,8 +132,8 @@ impl Files {
             return Ok(layer(text));
         }
         // A pipe that takes the place of a file later may never be written to.
-        let pipes = patch.first.get().is_none();
-        match read(&patch.path, pipes) {
+        let is_first = patch.first.get().is_none();
+        match if is_first { read_or_drain(&patch.path) } else { read(&patch.path) } {
             ReadFile::Text { text, lasting } => {
                 let layer = layer(&text);
                 patch.first.get_or_init(|| if lasting { First::File } else { First::Pipe(text) });
@@ -115,6 +147,7 @@ impl Files {
 
 impl LayerSource for Files {
     fn layers(&self) -> Result<Vec<Layer>, Vec<RowError>> {
+        self.check_home()?;
         let mut read: Vec<Result<Layer, Vec<RowError>>> = match self.below_settings() {
             Ok(layers) => layers.into_iter().map(Ok).collect(),
             Err(errors) => vec![Err(errors)],
@@ -131,11 +164,12 @@ impl LayerSource for Files {
     }
 
     fn preset(&self, name: &str) -> Result<Layer, Vec<RowError>> {
+        self.check_home()?;
         preset::layer(&self.home, name)
     }
 
-    fn presets(&self) -> Vec<String> {
-        preset::names(&self.home)
+    fn presets(&self) -> Result<Vec<String>, Vec<RowError>> {
+        Ok(self.preset_names()?.names)
     }
 
     fn stamp(&self) -> Stamp {

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use reins_kernel::{Layer, RowError};
 
-use super::file::{ReadFile, error, is_plain_name, names_in, read, unknown, unreadable};
+use super::file::{
+    Names, ReadFile, error, is_plain_name, names_in, read_of_home, unknown, unreadable,
+};
 
 /// Presets that are part of the binary. A file of the same name in the home takes the place of one.
 const PRESETS: [(&str, &str); 2] = [
@@ -20,13 +22,9 @@ pub(super) fn file(home: &Path, name: &str) -> PathBuf {
     home.join("presets").join(format!("{name}.toml"))
 }
 
-/// The names of all presets, sorted.
-pub(super) fn names(home: &Path) -> Vec<String> {
-    let mut names: Vec<String> = PRESETS.iter().map(|(name, _)| (*name).to_owned()).collect();
-    names.extend(names_in(&home.join("presets")));
-    names.sort();
-    names.dedup();
-    names
+/// All presets.
+pub(super) fn names(home: &Path) -> Result<Names, Vec<RowError>> {
+    names_in(home, &home.join("presets"), PRESETS.iter().map(|(name, _)| *name))
 }
 
 /// The layers of the shipped presets.
@@ -44,7 +42,7 @@ pub(super) fn layer(home: &Path, name: &str) -> Result<Layer, Vec<RowError>> {
     let layer = format!("preset {name}");
     let shipped = shipped().find(|shipped| shipped.name == layer);
     let path = file(home, name);
-    let read = is_plain_name(name).then(|| read(&path, false));
+    let read = is_plain_name(name).then(|| read_of_home(home, &path));
     match (read, shipped) {
         (Some(ReadFile::Text { text, .. }), _) => {
             let layer = Layer { name: layer, file: Some(path), text, head: HEAD };
@@ -53,7 +51,7 @@ pub(super) fn layer(home: &Path, name: &str) -> Result<Layer, Vec<RowError>> {
         }
         (Some(ReadFile::Unusable(flaw)), _) => Err(vec![unreadable(&layer, &path, flaw)]),
         (_, Some(shipped)) => Ok(shipped),
-        (_, None) => Err(vec![unknown("agent preset", name, &names(home), &path)]),
+        (_, None) => Err(vec![unknown("agent preset", name, &names(home)?, &path)]),
     }
 }
 

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use reins_kernel::{Layer, RowError, nearest};
 
-use super::file::{ReadFile, error, is_plain_name, names_in, read, unknown, unreadable};
+use super::file::{
+    Names, ReadFile, error, is_plain_name, names_in, read_of_home, unknown, unreadable,
+};
 
 /// Bundles that are part of the binary.
 const BUNDLES: [(&str, &str); 2] = [
@@ -35,7 +37,7 @@ pub(super) fn layers(
         (Some(own), _) => listed(own)?,
         (None, Some((_, names))) => names.iter().filter_map(|name| bundle(name)).collect(),
         (None, None) => {
-            return Err(vec![unknown("profile", name, &names(home), &file(home, name))]);
+            return Err(vec![unknown("profile", name, &names(home)?, &file(home, name))]);
         }
     };
     Ok(bundles.into_iter().chain(added.map(added_layer)).chain(own).collect())
@@ -49,16 +51,12 @@ pub(super) fn shipped_layers(name: &str, added: Option<&str>) -> Vec<Layer> {
 }
 
 fn added_layer(text: &str) -> Layer {
-    shipped("added by this binary".to_owned(), text)
+    shipped("this binary".to_owned(), text)
 }
 
-/// The names of all profiles, sorted.
-fn names(home: &Path) -> Vec<String> {
-    let mut names: Vec<String> = PROFILES.iter().map(|(name, _)| (*name).to_owned()).collect();
-    names.extend(names_in(&home.join("profiles")));
-    names.sort();
-    names.dedup();
-    names
+/// All profiles.
+pub(super) fn names(home: &Path) -> Result<Names, Vec<RowError>> {
+    names_in(home, &home.join("profiles"), PROFILES.iter().map(|(name, _)| *name))
 }
 
 /// The profile's own file, when there is one.
@@ -67,7 +65,7 @@ fn own_layer(home: &Path, name: &str) -> Result<Option<Layer>, Vec<RowError>> {
         return Ok(None);
     }
     let (path, layer) = (file(home, name), format!("profile {name}"));
-    match read(&path, false) {
+    match read_of_home(home, &path) {
         ReadFile::Text { text, .. } => {
             Ok(Some(Layer { name: layer, file: Some(path), text, head: HEAD }))
         }

@@ -20,7 +20,9 @@ const MAX_LISTED: usize = 20;
 /// Cells of a line of that list, and of a name in a message.
 const LINE_CELLS: usize = 100;
 const AS_IT_IS: &str = "a space before the slash sends it as it is";
-const NAMES: &str = "names are lower-case letters, digits, `-` and `_`, a letter first";
+/// How prompts are called, for people.
+pub(crate) const PROMPT_NAMES: &str =
+    "names are lower-case letters, digits, `-` and `_`, a letter first";
 
 /// What the model gets.
 pub(super) struct Prompt {
@@ -134,7 +136,7 @@ async fn known(scope: &Scope) -> (String, Vec<String>) {
             0 => String::new(),
             others => format!(" and {}", terminal::count(others as u64, "other")),
         };
-        lines.push(format!("  not `{}`{others}: {NAMES}", file.display()));
+        lines.push(format!("  not `{}`{others}: {PROMPT_NAMES}", file.display()));
     }
     lines.extend(errors.iter().map(|error| format!("  {error}")));
     (lines.join("\n"), list.names)

@@ -23,6 +23,7 @@ use crate::start::Start;
 use crate::terminal;
 use crate::workspace::project_files;
 
+pub(crate) use command::PROMPT_NAMES;
 use command::Prompt;
 use news::News;
 use output::Report;

@@ -12,7 +12,7 @@ use std::sync::mpsc::{TryRecvError, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use reins_host::Reload;
+use reins_host::ReloadNews;
 use reins_testkit::{StrictOptions, StrictServer, Watch, script};
 use serde_json::{Value, json};
 
@@ -103,7 +103,7 @@ struct Watcher {
     /// What no edit ever wrote as a whole.
     mixed: BTreeSet<Asked>,
     served: BTreeSet<Asked>,
-    news: Vec<Reload>,
+    news: Vec<ReloadNews>,
     /// How many of them there were at the last check.
     checked: usize,
 }
@@ -172,7 +172,7 @@ impl Watcher {
         tokio::time::sleep(SETTLED).await;
         assert_eq!(self.turn().await, check.serves, "after {} edits", check.edits);
         let since = std::mem::replace(&mut self.checked, self.news.len());
-        let told = self.news[since..].iter().any(|news| matches!(news, Reload::Broken(_)));
+        let told = self.news[since..].iter().any(|news| matches!(news, ReloadNews::Broken(_)));
         assert!(told || !check.broken, "{:?}", &self.news[since..]);
     }
 }
@@ -230,14 +230,14 @@ async fn a_thousand_edits(seed: u64) -> String {
     let stretched = editing.join().unwrap();
     assert!(watcher.mixed.is_subset(&stretched), "{:?}, not {stretched:?}", watcher.mixed);
 
-    assert_eq!(watcher.house.host.generations().await, 1);
+    assert_eq!(watcher.house.host.stop_unused().await, 1);
     let (built, alive) = traces();
     assert_eq!(alive, 1, "of {built} generations");
     watcher.leave().await;
     Held::back_to(start).await;
     let growth = resident().saturating_sub(half);
     assert!(growth < GROWTH, "{growth} bytes more than half way");
-    let broken = watcher.news.iter().filter(|news| matches!(news, Reload::Broken(_))).count();
+    let broken = watcher.news.iter().filter(|news| matches!(news, ReloadNews::Broken(_))).count();
     let report = format!(
         "{} turns, {built} generations, {} of them served, broken {broken} times, {growth} bytes \
          more",

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use reins_cli::Files;
-use reins_host::{LayerSource, Reload};
+use reins_host::{LayerSource, ReloadNews};
 use reins_testkit::{StrictServer, script};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::json;
@@ -77,11 +77,11 @@ async fn a_time_in_the_future_hides_no_change() {
     let future = std::time::UNIX_EPOCH + Duration::from_secs(10_000_000_000);
     late.set_modified(future).unwrap();
     tokio::time::sleep(SETTLED).await;
-    assert!(matches!(&house.look().await[..], [Reload::Changed { .. }]));
+    assert!(matches!(&house.look().await[..], [ReloadNews::Changed { .. }]));
     write(&house.settings(), &persona("two"));
     late.set_modified(future).unwrap();
     tokio::time::sleep(SETTLED).await;
-    assert!(matches!(&house.look().await[..], [Reload::Changed { .. }]));
+    assert!(matches!(&house.look().await[..], [ReloadNews::Changed { .. }]));
     house.end(server).await;
 }
 
@@ -95,11 +95,11 @@ async fn a_patch_that_becomes_a_pipe_is_broken_and_nobody_waits_for_it() {
     mknodat(CWD, &patch, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
     tokio::time::sleep(SETTLED).await;
     let told = house.look().await;
-    let [Reload::Broken(errors)] = &told[..] else { panic!("{told:?}") };
+    let [ReloadNews::Broken(errors)] = &told[..] else { panic!("{told:?}") };
     assert!(errors[0].to_string().contains("not a regular file"), "{errors:?}");
     std::fs::remove_file(&patch).unwrap();
     house.edit("patch.toml", "").await;
-    assert_eq!(house.look().await, [Reload::Mended]);
+    assert_eq!(house.look().await, [ReloadNews::Mended]);
     house.end(server).await;
 }
 
@@ -114,7 +114,7 @@ async fn a_look_that_nobody_waits_for_any_more_is_not_half_done() {
     }
     // The second look waits for the first.
     let told = house.look().await;
-    assert!(matches!(&told[..], [Reload::Changed { generation: 2, .. }]), "{told:?}");
+    assert!(matches!(&told[..], [ReloadNews::Changed { generation: 2, .. }]), "{told:?}");
     house.end(server).await;
 }
 
@@ -125,15 +125,11 @@ async fn a_stop_that_nobody_waits_for_any_more_goes_to_its_end() {
     let house = House::new(&server, Plan { settings: Some(slow), ..Plan::default() }).await;
     house.edit("settings.toml", &persona("one")).await;
     let gate = Gate::named("let go");
+    // A stranger's stop does not hold up who looks.
+    house.host.refresh().await;
+    gate.reached().await;
     {
-        let refresh = std::pin::pin!(house.host.refresh());
-        tokio::select! {
-            () = refresh => panic!("the old generation has not stopped"),
-            () = gate.reached() => {}
-        }
-    }
-    {
-        let mut generations = std::pin::pin!(house.host.generations());
+        let mut generations = std::pin::pin!(house.host.stop_unused());
         for _ in 0..10 {
             assert!(futures_util::poll!(generations.as_mut()).is_pending());
             tokio::task::yield_now().await;
@@ -155,7 +151,7 @@ async fn the_watch_takes_changes_by_itself() {
         never = house.host.watch() => match never {},
         told = news.recv() => told.unwrap(),
     };
-    assert!(matches!(told, Reload::Changed { generation: 2, .. }), "{told:?}");
+    assert!(matches!(told, ReloadNews::Changed { generation: 2, .. }), "{told:?}");
     house.end(server).await;
 }
 
@@ -166,17 +162,17 @@ async fn a_generation_lives_until_the_last_agent_has_moved_on() {
     let (idle, busy) = (house.open(None).await, house.open(None).await);
     house.edit("settings.toml", &persona("one")).await;
     busy.turn("1").await;
-    assert_eq!(house.host.generations().await, 2);
+    assert_eq!(house.host.stop_unused().await, 2);
     house.edit("settings.toml", &persona("two")).await;
     busy.turn("2").await;
-    assert_eq!(house.host.generations().await, 2, "nobody lives in the one between");
+    assert_eq!(house.host.stop_unused().await, 2, "nobody lives in the one between");
     assert_eq!(idle.turn("3").await.changes, [["prompt"]]);
-    assert_eq!(house.host.generations().await, 1);
+    assert_eq!(house.host.stop_unused().await, 1);
     house.edit("settings.toml", &persona("three")).await;
     busy.turn("4").await;
-    assert_eq!(house.host.generations().await, 2);
+    assert_eq!(house.host.stop_unused().await, 2);
     idle.agent.close().await;
-    assert_eq!(house.host.generations().await, 1);
+    assert_eq!(house.host.stop_unused().await, 1);
     assert_eq!(personas(&server), ["one", "two", "two", "three"]);
     busy.agent.close().await;
     house.end(server).await;
@@ -201,16 +197,16 @@ async fn while_a_turn_is_open_all_generations_but_its_own_and_the_newest_are_sto
             std::fs::rename(&next, house.settings()).unwrap();
             tokio::time::sleep(Duration::from_millis(20)).await;
             built += house.look().await.len();
-            assert!(house.host.generations().await <= 2);
+            assert!(house.host.stop_unused().await <= 2);
         }
         gate.open();
         number
     };
     let (turn, last) = tokio::join!(talk.turn("1"), edits);
     assert_eq!(turn.outcome.steps, 2);
-    assert_eq!(house.host.generations().await, 2);
+    assert_eq!(house.host.stop_unused().await, 2);
     talk.turn("2").await;
-    assert_eq!(house.host.generations().await, 1);
+    assert_eq!(house.host.stop_unused().await, 1);
     let personas = personas(&server);
     assert_eq!(personas[0], personas[1]);
     assert_eq!(personas[2], format!("persona {last}"));
@@ -231,10 +227,23 @@ async fn nobodys_turn_waits_until_an_old_generation_has_stopped() {
     talk.turn("2").await;
     gate.reached().await;
     house.edit("settings.toml", &persona("two")).await;
+    let other = house.open(None).await;
     talk.turn("3").await;
-    assert_eq!(personas(&server), ["one", "one", "two"]);
+    // Another generation is retired meanwhile; nothing queues behind the stop that lasts.
+    house.edit("settings.toml", &persona("three")).await;
+    talk.turn("4").await;
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let before = tasks();
+    for turn in 5..10 {
+        talk.turn(&turn.to_string()).await;
+        house.host.refresh().await;
+    }
+    tokio::task::yield_now().await;
+    assert!(tasks() <= before, "{} instead of {before}", tasks());
+    assert_eq!(personas(&server)[..4], ["one", "one", "two", "three"]);
+    other.agent.close().await;
     gate.open();
-    assert_eq!(house.host.generations().await, 1);
+    assert_eq!(house.host.stop_unused().await, 1);
     talk.agent.close().await;
     house.end(server).await;
 }

@@ -13,7 +13,9 @@ use reins_agent::{
     erase,
 };
 use reins_cli::Files;
-use reins_host::{Blueprint, Host, OpenOrder, Reload, RunOrder, RunOutcome, SessionChoice, run};
+use reins_host::{
+    Blueprint, Host, OpenOrder, ReloadNews, RunOrder, RunOutcome, SessionChoice, run,
+};
 use reins_kernel::{BoxFuture, Catalog, Mount, MountError, Plugin, PluginDef};
 use reins_schema::{Event, HeaderReason, Payload, SessionId};
 use reins_testkit::StrictServer;
@@ -56,7 +58,7 @@ impl Default for Plan<'_> {
 pub(crate) struct House {
     root: tempfile::TempDir,
     pub(crate) host: Host,
-    news: Receiver<Reload>,
+    news: Receiver<ReloadNews>,
 }
 
 impl House {
@@ -102,12 +104,12 @@ impl House {
     }
 
     /// Looks at the files; what came of it since this was asked last.
-    pub(crate) async fn look(&mut self) -> Vec<Reload> {
+    pub(crate) async fn look(&mut self) -> Vec<ReloadNews> {
         self.host.refresh().await;
         self.told()
     }
 
-    pub(crate) fn told(&mut self) -> Vec<Reload> {
+    pub(crate) fn told(&mut self) -> Vec<ReloadNews> {
         let mut told = Vec::new();
         loop {
             match self.news.try_recv() {

@@ -109,8 +109,8 @@ impl LayerSource for Texts {
         Ok(Layer { name, file: None, text: text.clone(), head: &[] })
     }
 
-    fn presets(&self) -> Vec<String> {
-        self.presets.keys().cloned().collect()
+    fn presets(&self) -> Result<Vec<String>, Vec<RowError>> {
+        Ok(self.presets.keys().cloned().collect())
     }
 
     fn stamp(&self) -> Stamp {
@@ -234,7 +234,7 @@ impl House {
     /// Waits until there is what there was, and no more.
     pub(crate) async fn rests(&self, rest: &Rest) {
         until(&format!("there is nothing but {rest:?}"), || self.rest() == *rest).await;
-        assert_eq!(self.host.generations().await, 1);
+        assert_eq!(self.host.stop_unused().await, 1);
     }
 
     /// The folders of all sessions; each has a header.

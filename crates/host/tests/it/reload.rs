@@ -1,8 +1,9 @@
 //! Sources that change at awkward moments.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
-use reins_host::{Blueprint, Host, LayerSource, Reload, Stamp};
+use reins_host::{Blueprint, Host, LayerSource, ReloadNews, Stamp};
 use reins_kernel::{Catalog, Layer, RowError};
 use reins_world::Env;
 
@@ -19,7 +20,26 @@ struct State {
     reads: usize,
 }
 
-struct Source(Arc<Mutex<State>>);
+/// A file system that may not answer.
+#[derive(Default)]
+struct Disk {
+    hangs: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Disk {
+    fn hang(&self, hangs: bool) {
+        *self.hangs.lock().unwrap() = hangs;
+        self.changed.notify_all();
+    }
+
+    fn answer(&self) {
+        let hangs = self.hangs.lock().unwrap();
+        drop(self.changed.wait_while(hangs, |hangs| *hangs).unwrap());
+    }
+}
+
+struct Source(Arc<Mutex<State>>, Arc<Disk>);
 
 impl LayerSource for Source {
     fn layers(&self) -> Result<Vec<Layer>, Vec<RowError>> {
@@ -34,15 +54,17 @@ impl LayerSource for Source {
         Ok(vec![Layer { name: "rows".to_owned(), file: None, text, head: &[] }])
     }
 
-    fn preset(&self, _name: &str) -> Result<Layer, Vec<RowError>> {
-        unreachable!("no agent is opened")
+    fn preset(&self, name: &str) -> Result<Layer, Vec<RowError>> {
+        self.1.answer();
+        Ok(Layer { name: name.to_owned(), file: None, text: String::new(), head: &[] })
     }
 
-    fn presets(&self) -> Vec<String> {
-        Vec::new()
+    fn presets(&self) -> Result<Vec<String>, Vec<RowError>> {
+        Ok(Vec::new())
     }
 
     fn stamp(&self) -> Stamp {
+        self.1.answer();
         let state = self.0.lock().unwrap();
         Stamp { files: vec![Some([state.look; 5])], newest_ms: state.newest_ms }
     }
@@ -63,20 +85,22 @@ fn now_ms() -> i64 {
 struct Rig {
     host: Host,
     state: Arc<Mutex<State>>,
+    disk: Arc<Disk>,
     home: tempfile::TempDir,
 }
 
 impl Rig {
     async fn new(state: State) -> Self {
-        let (state, home) = (Arc::new(Mutex::new(state)), tempfile::tempdir().unwrap());
+        let (state, disk) = (Arc::new(Mutex::new(state)), Arc::<Disk>::default());
+        let home = tempfile::tempdir().unwrap();
         let blueprint = Blueprint {
             catalog: Catalog::new(&house::plugins()).unwrap(),
-            source: Arc::new(Source(Arc::clone(&state))),
+            source: Arc::new(Source(Arc::clone(&state), Arc::clone(&disk))),
             env: Arc::new(Env::default()),
             home: home.path().to_owned(),
         };
         let (host, _) = Host::start(blueprint).await.unwrap();
-        Self { host, state, home }
+        Self { host, state, disk, home }
     }
 
     /// Whether there is this row.
@@ -118,7 +142,7 @@ async fn what_changes_while_it_is_read_is_not_taken_and_not_told() {
     assert!(news.try_recv().is_err(), "nothing is told");
     assert_eq!(rig.reads().await, 1);
     assert!(rig.has("whole").await);
-    assert!(matches!(news.try_recv(), Ok(Reload::Changed { generation: 2, .. })));
+    assert!(matches!(news.try_recv(), Ok(ReloadNews::Changed { generation: 2, .. })));
     assert_eq!(rig.reads().await, 0, "nothing changed since");
     rig.end().await;
 }
@@ -158,4 +182,57 @@ async fn a_change_that_looks_like_the_one_before_is_found() {
     rig.state.lock().unwrap().newest_ms = Some(now_ms() - 60_000);
     assert_eq!((rig.reads().await, rig.reads().await), (1, 0), "once more, and then no more");
     rig.end().await;
+}
+
+#[tokio::test]
+async fn a_file_system_that_does_not_answer_holds_up_neither_others_nor_the_end() {
+    let rig = Rig::new(State::default()).await;
+    rig.disk.hang(true);
+    {
+        // On the only thread of this runtime.
+        let short = Duration::from_secs(1);
+        let refresh = tokio::time::timeout(short, rig.host.refresh());
+        assert!(refresh.await.is_err(), "it cannot be done");
+        let preset = tokio::time::timeout(short, rig.host.preset("plain"));
+        assert!(preset.await.is_err(), "it waits for the look");
+    }
+    let Rig { host, disk, home, .. } = rig;
+    tokio::time::timeout(house::LONG, host.stop()).await.expect("the host stops");
+    disk.hang(false);
+    drop(home);
+}
+
+#[tokio::test]
+async fn a_preset_whose_file_does_not_answer_does_not_hold_up_the_end() {
+    let rig = Rig::new(State::default()).await;
+    rig.disk.hang(true);
+    let preset = tokio::time::timeout(Duration::from_secs(1), rig.host.preset("plain"));
+    assert!(preset.await.is_err(), "it cannot be read");
+    let Rig { host, disk, home, .. } = rig;
+    tokio::time::timeout(house::LONG, host.stop()).await.expect("the host stops");
+    disk.hang(false);
+    drop(home);
+}
+
+#[tokio::test]
+async fn the_end_stops_also_what_somebody_holds() {
+    let rig = Rig::new(State::default()).await;
+    let first = rig.host.preset("plain").await.unwrap();
+    {
+        let mut state = rig.state.lock().unwrap();
+        (state.text, state.look) = (row("next"), 1);
+    }
+    assert_eq!(rig.reads().await, 1);
+    let second = rig.host.preset("plain").await.unwrap();
+    assert_eq!((first.generation, second.generation), (1, 2));
+    assert_eq!(rig.host.stop_unused().await, 2);
+    let left = || {
+        let scopes = [&first, &second].map(|held| held.scope.parent().unwrap());
+        let of_rows = scopes.map(reins_kernel::Scope::contributions);
+        (of_rows, scopes[0].parent().unwrap().contributions())
+    };
+    let (of_rows, process) = left();
+    assert!(of_rows[0] > 0 && of_rows[1] > of_rows[0] && process > 0, "{of_rows:?}, {process}");
+    rig.end().await;
+    assert_eq!(left(), ([0, 0], 0));
 }
