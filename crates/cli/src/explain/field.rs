@@ -165,11 +165,13 @@ fn how(page: &mut Page, explain: &Explain, facts: &RowFacts, change: Change<'_>)
         (None, Some(origin)) => format!("edit {}", place(origin)),
         (None, None) => {
             let key = quoted(&format!("{}.{key}", facts.row.id));
-            let profile = match profile {
-                "default" => String::new(),
-                other => format!(" --profile {}", quoted(other)),
-            };
-            format!("`reins config set {key} {value}{profile}`")
+            match profile {
+                "default" => format!("`reins config set {key} {value}`"),
+                other => format!(
+                    "`reins config set {key} {value} --profile {}`, which holds for every profile",
+                    quoted(other)
+                ),
+            }
         }
     };
     page.line(format_args!("to change it: {how}"));

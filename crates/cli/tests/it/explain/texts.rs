@@ -236,10 +236,27 @@ async fn rows_of_a_preset_are_explained_beside_those_of_the_process() {
     let text = of(&["tool", "read"]).await;
     assert!(text.contains("hidden from agents of preset `minimal` by row `only-bash` ("), "{text}");
     let text = explained(&bin, &["field", "limits.max_steps", "--profile", "sdk"]).await;
-    let part = "`reins config set limits.max_steps VALUE --profile sdk`\n\
+    let part = "`reins config set limits.max_steps VALUE --profile sdk`, which holds for every \
+                profile\n\
                 live: a change is taken when Reins starts again, since no row of plugin `reload` \
                 is on\n";
     assert!(text.contains(part), "{text}");
+}
+
+#[tokio::test]
+async fn what_a_profile_of_ones_own_says_is_changed_in_its_file() {
+    let bin = bin();
+    let profile = "bundles = [\"base\"]\n[[row]]\nid = \"bash\"\nconfig = { timeout_ms = 7 }\n\
+                   [[row]]\nid = \"grep\"\ndisabled = true\n";
+    bin.file("../home/profiles/mine.toml", profile).unwrap();
+    let file = bin.home().join("profiles/mine.toml").display().to_string();
+    for (field, line) in [("bash.timeout_ms", 4), ("bash.grace_ms", 4), ("grep.disabled", 5)] {
+        let text = explained(&bin, &["field", field, "--profile", "mine"]).await;
+        let part = format!("\nto change it: edit profile mine, {file}:{line}\n");
+        assert!(text.contains(&part), "wanted {part} in {text}");
+    }
+    let text = explained(&bin, &["field", "read.max_lines", "--profile", "mine"]).await;
+    assert!(text.contains("`reins config set read.max_lines VALUE --profile mine`"), "{text}");
 }
 
 #[tokio::test]
