@@ -203,3 +203,52 @@ pub fn find_provider(scope: &Scope, id: &str) -> Result<Arc<dyn Provider>, Failu
         Failure::new(FailureCode::InvalidRequest, format!("there is no provider `{id}`; {known}"))
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use futures_util::StreamExt as _;
+    use reins_kernel::Origin;
+
+    use super::*;
+
+    struct Named(&'static str);
+
+    impl Provider for Named {
+        fn id(&self) -> &str {
+            self.0
+        }
+
+        fn renderer(&self) -> Box<dyn Renderer> {
+            panic!("nothing is rendered")
+        }
+
+        fn send(&self, _call: WireCall) -> BoxStream<'static, Result<StreamPart, Failure>> {
+            futures_util::stream::empty().boxed()
+        }
+    }
+
+    /// The other name stands nearer, and yet.
+    #[test]
+    fn the_id_of_a_provider_wins_over_another_name_of_another_one() {
+        let (outer, origin) = (Scope::root(), Origin::runtime("test"));
+        let inner = outer.child("inner");
+        let kept = [("one", &inner), ("two", &outer)].map(|(id, scope)| {
+            scope.add::<dyn Provider>(id, Arc::new(Named(id)), &origin).unwrap()
+        });
+        let names = ["two", "uno", "gone"].map(|name| {
+            let provider = if name == "gone" { "three" } else { "one" };
+            let named = Arc::new(ProviderName { provider: provider.to_owned() });
+            inner.add(name, named, &origin).unwrap()
+        });
+        let found = |id| find_provider(&inner, id).map(|found| found.id().to_owned());
+        assert_eq!(found("one").unwrap(), "one");
+        assert_eq!(found("uno").unwrap(), "one");
+        assert_eq!(found("two").unwrap(), "two");
+        for absent in ["gone", "none"] {
+            let problem = found(absent).unwrap_err().message;
+            let expected = format!("there is no provider `{absent}`; providers are: one, two");
+            assert_eq!(problem, expected);
+        }
+        drop((kept, names));
+    }
+}

@@ -158,15 +158,15 @@ impl Log {
         }
     }
 
-    /// Ends all clones of this log, and removes its session when this process has made it and it
-    /// was never closed: for one that nobody has got. A session that was there before stays; then
-    /// this is [`Log::close`].
+    /// Ends all clones of this log and removes its session, which nobody has got: for who made it
+    /// and has held it since then. A session that was there before, or whose log was closed, stays;
+    /// then this is [`Log::close`].
     ///
     /// # Errors
     /// The disk refuses to remove it. What could not be written to it is no error.
     pub async fn discard(self) -> Result<(), StoreError> {
         let folder = &self.owner.folder;
-        if self.owner.start != Start::Created {
+        if self.owner.start != Start::Created || self.owner.queue.progress().closed {
             return self.close().await;
         }
         let (from, hidden) = (folder.path.clone(), folder.hidden().path);

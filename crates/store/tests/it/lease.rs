@@ -5,7 +5,7 @@ use std::io::Write;
 use reins_store::{Store, StoreError};
 
 use crate::setup::{
-    append, create, filled, folder, header, id, inspect, log_path, open, put, store,
+    append, create, filled, folder, header, id, inspect, log_path, note, on_disk, open, put, store,
 };
 
 #[tokio::test]
@@ -124,4 +124,36 @@ async fn sixteen_sessions_at_once() {
     });
     assert_eq!(futures_util::future::join_all(runs).await, [200; 16]);
     assert_eq!(store.list().await.unwrap().sessions.len(), 16);
+}
+
+/// A new session that nobody wants leaves nothing, whatever became of its log; one that was there
+/// stays as it is.
+#[tokio::test]
+async fn a_session_is_discarded_by_who_made_it() {
+    let home = tempfile::tempdir().unwrap();
+    let store = store(home.path());
+    for spoiled in [false, true] {
+        let session = create(&store).await;
+        append(&session, 0..2).await;
+        if spoiled {
+            put(&log_path(home.path()), b"not what the writer wrote");
+        }
+        session.log.clone().discard().await.unwrap();
+        session.log.append(note(2, "late")).await.unwrap_err();
+        let left = std::fs::read_dir(home.path().join("sessions")).unwrap().count();
+        assert_eq!(left, 0, "spoiled: {spoiled}");
+        assert_eq!(store.list().await.unwrap().sessions.len(), 0);
+    }
+    filled(&store, 2).await;
+    let session = open(&store).await.unwrap();
+    append(&session, 2..3).await;
+    session.log.discard().await.unwrap();
+    assert_eq!(on_disk(&store).await, [0, 1, 2]);
+
+    let header = header(&reins_schema::SessionId::new("another"));
+    let session = store.create(header, Default::default()).await.unwrap();
+    session.log.clone().close().await.unwrap();
+    session.log.discard().await.unwrap();
+    assert_eq!(store.list().await.unwrap().sessions.len(), 2, "somebody may have it by now");
+    open(&store).await.unwrap().log.close().await.unwrap();
 }
