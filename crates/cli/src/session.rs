@@ -246,7 +246,7 @@ fn result_text(seq: u64, result: &ToolResult, calls: &HashMap<CallId, String>) -
 }
 
 fn print(text: &str) -> Result<(), CliError> {
-    terminal::print_text(text).map_err(|e| CliError::internal(format!("standard output: {e}")))
+    terminal::output(text)
 }
 
 #[cfg(test)]
