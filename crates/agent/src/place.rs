@@ -40,7 +40,8 @@ pub trait Generations: Send + Sync {
 }
 
 /// Registers an owner's own contributions in an agent's scope; called again for each scope that the
-/// agent moves to. When it refuses one, the agent stays where it is and asks again at its next turn.
+/// agent moves to. When it refuses one, the agent stays where it is and asks again at its next
+/// turn.
 pub type Setup = Arc<dyn Fn(&Scope) -> Result<Vec<Registration>, String> + Send + Sync>;
 
 /// Where an agent stands.

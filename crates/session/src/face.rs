@@ -55,11 +55,11 @@ pub enum Input {
         /// The event.
         draft: Draft,
     },
-    /// The limits of turns from here on; taken at any time, also before `Opened`. A turn whose first
-    /// step is still being assembled takes them instead of its own, whatever it was granted on top:
-    /// its clock starts again from now, and a question about its time is abandoned. That first step
-    /// itself is under way and is not asked about. A turn that has gone on keeps its own limits
-    /// until it ends.
+    /// The limits of turns from here on; taken at any time, also before `Opened`. A turn whose
+    /// first step is still being assembled takes them instead of its own, whatever it was granted
+    /// on top: its clock starts again from now, and a question about its time is abandoned. That
+    /// first step itself is under way and is not asked about. A turn that has gone on keeps its own
+    /// limits until it ends.
     UseLimits(TurnLimits),
     /// The event types that contributions may write from here on; taken at any time. What stands in
     /// the log already stays as it is.
