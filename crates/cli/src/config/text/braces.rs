@@ -109,7 +109,9 @@ fn entries(text: &str, around: Node<'_>, whole: &Range<usize>) -> Vec<Range<usiz
     let mut ends = Vec::new();
     match around {
         Node::Inline(table) => table_ends(table, &mut ends),
-        Node::Array(array) => array.iter().for_each(|value| value_ends(value, &mut ends)),
+        Node::Array(array) => {
+            array.iter().for_each(|value| leaf_ends(Node::of_value(value), &mut ends))
+        }
         Node::Table(_) | Node::Tables(_) | Node::Scalar(_) => {}
     }
     ends.sort_unstable();
@@ -133,14 +135,7 @@ fn leaf_ends(node: Node<'_>, ends: &mut Vec<usize>) {
 }
 
 fn table_ends(table: &InlineTable, ends: &mut Vec<usize>) {
-    table.iter().for_each(|(_, value)| value_ends(value, ends));
-}
-
-fn value_ends(value: &Value, ends: &mut Vec<usize>) {
-    match value {
-        Value::InlineTable(table) if table.is_dotted() => table_ends(table, ends),
-        value => ends.extend(value.span().map(|range| range.end)),
-    }
+    table.iter().for_each(|(_, value)| leaf_ends(Node::of_value(value), ends));
 }
 
 /// The first place from here that is no blank, line break or comment.

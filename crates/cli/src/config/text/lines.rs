@@ -30,37 +30,37 @@ impl<'t> Lines<'t> {
         let is_dos = text.find('\n').is_some_and(|at| text[..at].ends_with('\r'));
         let line_break = if is_dos { "\r\n" } else { "\n" };
         let mut lines = Self { text, first, line_break, blocks: Vec::new() };
-        let mut blocks = Vec::new();
-        lines.collect(document.as_table(), true, &mut blocks);
-        blocks.sort_by_key(|block| block.range.start);
-        lines.blocks = blocks;
+        lines.blocks = lines.below(document.as_table(), |_| true);
         lines
     }
 
-    /// All blocks of a table and of what is below it.
-    fn collect(&self, table: &Table, is_root: bool, blocks: &mut Vec<Block>) {
-        if !is_root
-            && !table.is_implicit()
-            && let Some(span) = table.span()
-        {
-            blocks.push(Block { range: self.whole(span), is_header: true });
-        }
-        for (name, item) in table.iter() {
-            match item {
-                Item::None => {}
-                Item::Value(value) => {
-                    let start = table.key(name).and_then(Key::span).map(|span| span.start);
-                    let end = value.span().map(|span| span.end);
-                    if let (Some(start), Some(end)) = (start, end) {
-                        blocks.push(Block { range: self.whole(start..end), is_header: false });
-                    }
-                }
-                Item::Table(table) => self.collect(table, false, blocks),
-                Item::ArrayOfTables(tables) => {
-                    tables.iter().for_each(|table| self.collect(table, false, blocks));
-                }
+    /// The blocks in a table and in those tables in it that are `meant`, in the order of the text.
+    fn below(&self, table: &Table, meant: fn(&Table) -> bool) -> Vec<Block> {
+        let inner = |table: &Table| match meant(table) {
+            true => self.head(table).into_iter().chain(self.below(table, meant)).collect(),
+            false => Vec::new(),
+        };
+        let of = |(name, item): (&str, &Item)| match item {
+            Item::None => Vec::new(),
+            Item::Value(value) => {
+                self.statement(table.key(name), value.span()).into_iter().collect()
             }
-        }
+            Item::Table(table) => inner(table),
+            Item::ArrayOfTables(tables) => tables.iter().flat_map(inner).collect(),
+        };
+        let mut blocks: Vec<Block> = table.iter().flat_map(of).collect();
+        blocks.sort_by_key(|block| block.range.start);
+        blocks
+    }
+
+    fn head(&self, table: &Table) -> Option<Block> {
+        let span = table.span().filter(|_| !table.is_implicit())?;
+        Some(Block { range: self.whole(span), is_header: true })
+    }
+
+    fn statement(&self, key: Option<&Key>, value: Option<Range<usize>>) -> Option<Block> {
+        let range = self.whole(key?.span()?.start..value?.end);
+        Some(Block { range, is_header: false })
     }
 
     /// With the rest of the lines.
@@ -72,20 +72,15 @@ impl<'t> Lines<'t> {
 
     /// Blocks of the node, with its headers.
     fn blocks_of(&self, visit: &Visit<'_>) -> Vec<Block> {
-        let mut blocks = Vec::new();
-        match visit.node {
-            Node::Table(table) => self.collect(table, false, &mut blocks),
-            Node::Tables(tables) => {
-                tables.iter().for_each(|table| self.collect(table, false, &mut blocks));
-            }
-            node => {
-                let start = visit.key.and_then(Key::span).map(|span| span.start);
-                if let (Some(start), Some(range)) = (start, node.range()) {
-                    let range = self.whole(start..range.end);
-                    blocks.push(Block { range, is_header: false });
-                }
-            }
-        }
+        let whole = |table: &Table| {
+            let head = self.head(table).into_iter();
+            head.chain(self.below(table, |_| true)).collect::<Vec<_>>()
+        };
+        let mut blocks = match visit.node {
+            Node::Table(table) => whole(table),
+            Node::Tables(tables) => tables.iter().flat_map(whole).collect(),
+            node => self.statement(visit.key, node.range()).into_iter().collect(),
+        };
         blocks.sort_by_key(|block| block.range.start);
         blocks
     }
@@ -183,11 +178,11 @@ impl<'t> Lines<'t> {
         if count == 0 && table.is_implicit() {
             return self.insert_header(found, &statement);
         }
-        let mut own = Vec::new();
-        self.own_statements(table, &mut own);
-        own.sort_by_key(|range: &Range<usize>| range.start);
-        let head = table.span().filter(|_| count == 0).map(|span| self.whole(span));
-        let Some(last) = own.pop().or(head) else { return self.text.to_owned() };
+        // What dotted keys lead to counts as its own.
+        let own = self.below(table, Table::is_dotted);
+        let head = self.head(table).filter(|_| count == 0);
+        let last = own.into_iter().rev().find(|block| !block.is_header).or(head);
+        let Some(Block { range: last, .. }) = last else { return self.text.to_owned() };
         let indent = self.indent(last.start);
         // A row's configuration gets a table of its own.
         if found.len() == 3
@@ -199,22 +194,6 @@ impl<'t> Lines<'t> {
             return self.insert_lines(last.end, &lines);
         }
         self.insert_lines(last.end, &[format!("{indent}{statement}")])
-    }
-
-    fn own_statements(&self, table: &Table, ranges: &mut Vec<Range<usize>>) {
-        for (name, item) in table.iter() {
-            match item {
-                Item::Value(value) => {
-                    let start = table.key(name).and_then(Key::span).map(|span| span.start);
-                    let end = value.span().map(|span| span.end);
-                    if let (Some(start), Some(end)) = (start, end) {
-                        ranges.push(self.whole(start..end));
-                    }
-                }
-                Item::Table(table) if table.is_dotted() => self.own_statements(table, ranges),
-                Item::None | Item::Table(_) | Item::ArrayOfTables(_) => {}
-            }
-        }
     }
 
     /// Gives a table that only headers below it imply a header of its own.

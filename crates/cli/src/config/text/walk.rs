@@ -27,7 +27,7 @@ pub(super) struct Visit<'a> {
 }
 
 impl<'a> Node<'a> {
-    fn of_value(value: &'a Value) -> Self {
+    pub(super) fn of_value(value: &'a Value) -> Self {
         match value {
             Value::InlineTable(table) => Self::Inline(table),
             Value::Array(array) => Self::Array(array),
@@ -35,7 +35,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    pub(super) fn of_item(item: &'a Item) -> Option<Self> {
+    fn of_item(item: &'a Item) -> Option<Self> {
         match item {
             Item::None => None,
             Item::Value(value) => Some(Self::of_value(value)),
