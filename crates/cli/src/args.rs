@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::explain::ExplainCommand;
+use crate::layers::DEFAULT_PROFILE;
 
 /// What follows the options in the help of `run`.
 const RUN_HELP: &str = "\
@@ -70,7 +71,7 @@ pub(crate) enum Command {
 #[derive(Debug, Args)]
 pub(crate) struct ComposeArgs {
     /// The stack of layers to run with: default, sdk, or one of your own.
-    #[arg(long, value_name = "NAME", default_value = "default")]
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_PROFILE)]
     pub(crate) profile: String,
     /// A file of rows on top of all others; may be given several times.
     #[arg(long, value_name = "FILE")]
@@ -171,7 +172,7 @@ pub(crate) enum ConfigCommand {
 #[derive(Debug, Args)]
 pub(crate) struct ProfileArgs {
     /// The profile to check with; the settings hold for every profile.
-    #[arg(long, value_name = "NAME", default_value = "default")]
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_PROFILE)]
     pub(crate) profile: String,
 }
 

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reins_kernel::{Catalog, Composition, Layer, References, Root, RowError, RowWarning, compose};
+use reins_kernel::{
+    Catalog, Composition, References, Root, RowError, RowWarning, compose, compose_nested,
+};
 use reins_world::Env;
 
 use crate::source::{LayerSource, Stamps};
@@ -54,11 +56,8 @@ pub(crate) struct Glance {
 }
 
 impl Blueprint {
-    fn compose(&self, layers: &[Layer]) -> Result<Composition, Vec<RowError>> {
-        let env =
-            |name: &str| self.env.get(name).and_then(|value| value.to_str()).map(str::to_owned);
-        let references = References { env: &env, home: &self.home };
-        compose(layers, &self.catalog, &references)
+    fn variable(&self, name: &str) -> Option<String> {
+        self.env.get(name).and_then(|value| value.to_str()).map(str::to_owned)
     }
 
     /// The rows of all layers, without the presets.
@@ -66,7 +65,9 @@ impl Blueprint {
     /// # Errors
     /// Everything that is wrong.
     pub fn rows(&self) -> Result<Composition, Vec<RowError>> {
-        self.compose(&self.source.layers()?)
+        let env = |name: &str| self.variable(name);
+        let references = References { env: &env, home: &self.home };
+        compose(&self.source.layers()?, &self.catalog, &references)
     }
 
     /// The rows of an agent preset.
@@ -74,7 +75,10 @@ impl Blueprint {
     /// # Errors
     /// Everything that is wrong.
     pub fn preset(&self, name: &str) -> Result<Composition, Vec<RowError>> {
-        let composition = self.compose(&[self.source.preset(name)?])?;
+        let layer = self.source.preset(name)?;
+        let env = |name: &str| self.variable(name);
+        let references = References { env: &env, home: &self.home };
+        let composition = compose_nested(layer, &self.catalog, &references)?;
         if composition.warnings.is_empty() {
             return Ok(composition);
         }

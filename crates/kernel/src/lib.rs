@@ -18,9 +18,9 @@ pub use plugin::{
     ServiceKey,
 };
 pub use rows::{
-    Composition, FieldDoc, Generation, Layer, MAX_LAYER_BYTES, References, Root, Row, RowChange,
-    RowError, RowErrorKind, RowScope, RowWarning, Written, as_written, compose, compose_nested,
-    nearest,
+    Composition, FieldDoc, Generation, HeadValue, Layer, MAX_LAYER_BYTES, References, Root, Row,
+    RowChange, RowError, RowErrorKind, RowScope, RowWarning, Written, as_written, compose,
+    compose_nested, nearest,
 };
 pub use scope::{
     Chain, Conflict, Contained, ContainedWhere, Contribution, ContributionKind, Entry, LayerInfo,

@@ -10,6 +10,9 @@ pub(crate) enum ExplainCommand {
     Tool {
         /// The tool's name; all tools if not given.
         name: Option<String>,
+        /// Also chains without layers, and the schema of the parameters.
+        #[arg(long, requires = "name")]
+        full: bool,
         #[command(flatten)]
         of: ExplainArgs,
     },
@@ -35,6 +38,18 @@ pub(crate) enum ExplainCommand {
         #[command(flatten)]
         of: ExplainArgs,
     },
+    /// An agent preset: its rows, and what they hide and take the place of.
+    Preset {
+        /// The preset's name; all presets if not given.
+        name: Option<String>,
+        #[command(flatten)]
+        compose: ComposeArgs,
+    },
+    /// A profile: its bundles and the rows below your settings.
+    Profile {
+        /// The profile's name; all profiles if not given.
+        name: Option<String>,
+    },
     /// The system prompt and the facts for the current directory, with the rows behind them.
     Prompt {
         /// Only this section or fact.
@@ -55,16 +70,4 @@ pub(crate) struct ExplainArgs {
     pub(crate) preset: Option<String>,
     #[command(flatten)]
     pub(crate) compose: ComposeArgs,
-}
-
-impl ExplainCommand {
-    pub(super) fn args(&self) -> &ExplainArgs {
-        match self {
-            Self::Tool { of, .. }
-            | Self::Chain { of, .. }
-            | Self::Row { of, .. }
-            | Self::Field { of, .. }
-            | Self::Prompt { of, .. } => of,
-        }
-    }
 }

@@ -1,11 +1,14 @@
 //! `reins explain field`
 
 use reins_host::{Explain, FieldFacts, RowFacts};
-use reins_kernel::Origin;
+use reins_kernel::{Origin, Written};
 
-use super::page::{Page, field, flat, json_as_toml, place, row_taken};
+use super::page::{Page, field, flat, heading, taken};
+use super::row::in_force;
+use super::value::json_as_toml;
 use super::{nearest_and_all, unknown};
 use crate::exit::CliError;
+use crate::layers::{DEFAULT_PROFILE, SETTINGS};
 use crate::start::quoted;
 
 pub(super) fn list(explain: &Explain) -> String {
@@ -24,7 +27,9 @@ pub(super) fn one(explain: &Explain, profile: &str, typed: &str) -> Result<Strin
     // `config set` wants names with dots quoted; paths of rows are told apart without.
     let typed = typed.replace(['"', '\''], "");
     let (row, path) = split(&rows, &typed)?;
-    let named = explain.rows_named(row);
+    let mut named = explain.rows_named(row);
+    // What agents of the preset have stands first.
+    named.sort_by_key(|facts| facts.preset.is_none());
     let mut page = Page::default();
     for facts in &named {
         if path == "disabled" {
@@ -33,7 +38,7 @@ pub(super) fn one(explain: &Explain, profile: &str, typed: &str) -> Result<Strin
             if !page.is_empty() {
                 page.gap();
             }
-            about(&mut page, facts, &each);
+            about(&mut page, explain, facts, &each);
             // The whole `config` comes from there, also what it leaves out.
             let written_by = each.written.last().map(|written| &written.origin);
             let change = Change { key: settable(&each), value: "VALUE", written_by, profile };
@@ -72,33 +77,23 @@ fn split<'t>(rows: &[RowFacts], typed: &'t str) -> Result<(&'t str, &'t str), Cl
     Ok((row, path))
 }
 
-fn heading(facts: &RowFacts, what: &str) -> String {
-    let of = facts.preset.as_ref().map_or(String::new(), |name| format!(" of preset `{name}`"));
-    format!("{what} of row `{}`{of}, plugin `{}`", facts.row.id, facts.row.plugin)
-}
-
-fn about(page: &mut Page, facts: &RowFacts, each: &FieldFacts) {
+fn about(page: &mut Page, explain: &Explain, facts: &RowFacts, each: &FieldFacts) {
     let doc = &each.doc;
-    page.line(heading(facts, &format!("field `{}`", each.path)));
+    page.line(format_args!("field `{}` of {}", each.path, heading(facts)));
     page.line(flat(&doc.doc));
     page.gap();
+    in_force(explain, facts).into_iter().for_each(|line| page.line(line));
     let default = doc.default.as_ref().map(json_as_toml);
     let written = each.in_force().and_then(|w| Some((w.value.as_ref()?, &w.origin)));
     match (&written, &default) {
         (Some((value, origin)), _) => {
             page.line(format_args!("value: {value}"));
-            page.line(format_args!("written in {}", place(origin)));
+            page.line(format_args!("written in {}", origin.layer_and_place()));
         }
         (None, Some(default)) => page.line(format_args!("value: {default}, the default")),
         (None, None) => page.line("value: not set"),
     }
-    for earlier in each.written.iter().rev().skip(1) {
-        let at = place(&earlier.origin);
-        match &earlier.value {
-            Some(value) => page.line(format_args!("replaced: {value}, written in {at}")),
-            None => page.line(format_args!("replaced: left out in {at}")),
-        }
-    }
+    replaced(page, &each.written);
     page.line(format_args!("takes: {}", doc.kind));
     if !doc.limits.is_empty() {
         page.line(format_args!("limits: {}", doc.limits));
@@ -114,13 +109,29 @@ fn about(page: &mut Page, facts: &RowFacts, each: &FieldFacts) {
     page.gap();
 }
 
+/// What `config`s said that others have replaced as a whole.
+fn replaced(page: &mut Page, written: &[Written]) {
+    let Some((last, earlier)) = written.split_last() else { return };
+    for each in earlier.iter().rev() {
+        let Some(value) = &each.value else { continue };
+        let at = each.origin.layer_and_place();
+        match last.value {
+            Some(_) => page.line(format_args!("replaced: {value}, written in {at}")),
+            None => page.line(format_args!(
+                "replaced: {value}, written in {at}; {} does not repeat it",
+                last.origin.layer_and_place()
+            )),
+        }
+    }
+}
+
 fn about_switch(page: &mut Page, explain: &Explain, facts: &RowFacts, profile: &str) {
-    page.line(heading(facts, "`disabled`"));
+    page.line(format_args!("`disabled` of {}", heading(facts)));
     page.line("Takes the whole row out.");
     page.gap();
     page.line(format_args!("value: {}", facts.row.disabled));
     if let Some(by) = &facts.row.disabled_by {
-        page.line(format_args!("written in {}", place(by)));
+        page.line(format_args!("written in {}", by.layer_and_place()));
     }
     page.line("takes: true or false");
     page.line("default: false");
@@ -153,20 +164,17 @@ struct Change<'c> {
 
 fn how(page: &mut Page, explain: &Explain, facts: &RowFacts, change: Change<'_>) {
     let Change { key, value, written_by, profile } = change;
-    // A patch stands above the settings of the home, and those hold for every profile.
-    let is_file =
-        |origin: &&Origin| ["patch ", "profile "].iter().any(|kind| origin.layer.starts_with(kind));
-    let own_file = written_by.filter(is_file);
+    // Settings hold for every profile, are below the patches and do not reach into presets.
+    let own_file = written_by.filter(|at| at.file.is_some() && *at.layer != *SETTINGS);
     let how = match (&facts.preset, own_file) {
-        (Some(preset), _) => format!(
-            "edit the row in `presets/{preset}.toml` of the home; a file there takes the place of \
-             a shipped preset"
+        (_, Some(origin)) => format!("edit {}", origin.layer_and_place()),
+        (Some(preset), None) => format!(
+            "write `presets/{preset}.toml` in the home, which takes the place of the shipped preset"
         ),
-        (None, Some(origin)) => format!("edit {}", place(origin)),
         (None, None) => {
             let key = quoted(&format!("{}.{key}", facts.row.id));
             match profile {
-                "default" => format!("`reins config set {key} {value}`"),
+                DEFAULT_PROFILE => format!("`reins config set {key} {value}`"),
                 other => format!(
                     "`reins config set {key} {value} --profile {}`, which holds for every profile",
                     quoted(other)
@@ -175,5 +183,5 @@ fn how(page: &mut Page, explain: &Explain, facts: &RowFacts, change: Change<'_>)
         }
     };
     page.line(format_args!("to change it: {how}"));
-    page.line(row_taken(facts, explain.reloads()));
+    page.line(format_args!("a change is taken {}", taken(facts.is_live(), explain.reloads())));
 }

@@ -4,30 +4,60 @@ mod args;
 mod chain;
 mod field;
 mod page;
+mod preset;
+mod profile;
 mod prompt;
 mod row;
 mod tool;
+mod value;
+
+use std::path::Path;
 
 use reins_host::Explain;
 use reins_kernel::nearest;
 
+use crate::args::ComposeArgs;
 use crate::exit::{self, CliError};
 use crate::start::Start;
 use crate::terminal;
 
 pub(crate) use args::ExplainCommand;
-pub(crate) use page::{json_as_toml, taken};
+pub(crate) use page::taken;
+pub(crate) use value::json_as_toml;
 
 pub(crate) async fn explain(start: &Start, command: ExplainCommand) -> Result<u8, CliError> {
-    let args = command.args();
-    let host = start.host(&args.compose, None).await?;
-    let text = match host.explain(args.preset.as_deref()).await {
-        Ok(explain) => text(start, &explain, &command).await,
+    let text = match &command {
+        ExplainCommand::Profile { name: None } => profile::list(start),
+        ExplainCommand::Profile { name: Some(name) } => profile::one(start, name),
+        ExplainCommand::Tool { of, .. }
+        | ExplainCommand::Chain { of, .. }
+        | ExplainCommand::Row { of, .. }
+        | ExplainCommand::Field { of, .. }
+        | ExplainCommand::Prompt { of, .. } => {
+            mounted(start, &command, &of.compose, of.preset.as_deref()).await
+        }
+        ExplainCommand::Preset { name, compose } => {
+            mounted(start, &command, compose, name.as_deref()).await
+        }
+    };
+    terminal::output(&text?)?;
+    Ok(exit::COMPLETED)
+}
+
+/// What is seen in the scope of a preset.
+async fn mounted(
+    start: &Start,
+    command: &ExplainCommand,
+    compose: &ComposeArgs,
+    preset: Option<&str>,
+) -> Result<String, CliError> {
+    let host = start.host(compose, None).await?;
+    let text = match host.explain(preset).await {
+        Ok(explain) => text(start, &explain, command).await,
         Err(error) => Err(error.into()),
     };
     host.stop().await;
-    terminal::output(&text?)?;
-    Ok(exit::COMPLETED)
+    text
 }
 
 async fn text(
@@ -37,7 +67,7 @@ async fn text(
 ) -> Result<String, CliError> {
     match command {
         ExplainCommand::Tool { name: None, .. } => Ok(tool::list(explain)),
-        ExplainCommand::Tool { name: Some(name), .. } => tool::one(explain, name),
+        ExplainCommand::Tool { name: Some(name), full, .. } => tool::one(explain, name, *full),
         ExplainCommand::Chain { name: None, .. } => Ok(chain::list(explain)),
         ExplainCommand::Chain { name: Some(name), .. } => chain::one(explain, name),
         ExplainCommand::Row { id: None, .. } => Ok(row::list(explain)),
@@ -46,11 +76,24 @@ async fn text(
         ExplainCommand::Field { field: Some(field), of } => {
             field::one(explain, &of.compose.profile, field)
         }
+        ExplainCommand::Preset { name: None, compose } => {
+            preset::list(explain, &start.files(compose, None))
+        }
+        ExplainCommand::Preset { name: Some(_), compose } => {
+            preset::one(explain, &start.files(compose, None))
+        }
+        ExplainCommand::Profile { name: None } => profile::list(start),
+        ExplainCommand::Profile { name: Some(name) } => profile::one(start, name),
         ExplainCommand::Prompt { section, raw, .. } => {
             let prompt = explain.prompt(start.cwd.clone()).await;
             prompt::text(explain, &prompt, section.as_deref(), *raw)
         }
     }
+}
+
+/// Where a profile or a preset is from.
+fn shipped_or_file(file: Option<&Path>) -> String {
+    file.map_or_else(|| "part of Reins".to_owned(), |file| file.display().to_string())
 }
 
 /// The error of a name that is nowhere.

@@ -6,10 +6,14 @@ use reins_host::{FieldFacts, RowFacts, Shadowed};
 use reins_kernel::{LayerInfo, Origin};
 use unicode_width::UnicodeWidthStr as _;
 
+use super::value::json_as_toml;
 use crate::terminal;
 
 /// Cells of a value that stands on a line with others.
-const VALUE_CELLS: usize = 80;
+const VALUE_CELLS: usize = 60;
+
+/// Longest line of a text that may be broken.
+const LINE_CELLS: usize = 100;
 
 #[derive(Default)]
 pub(super) struct Page {
@@ -33,6 +37,22 @@ impl Page {
             self.item("none");
         }
         lines.for_each(|line| self.item(line));
+    }
+
+    /// A text in lines of at most [`LINE_CELLS`], each behind `indent`.
+    pub(super) fn wrapped(&mut self, indent: &str, text: &str) {
+        let mut line = String::new();
+        for word in text.split_whitespace() {
+            let cells = indent.width() + line.width() + 1 + word.width();
+            if !line.is_empty() && cells > LINE_CELLS {
+                self.line(format_args!("{indent}{line}"));
+                line.clear();
+            }
+            let blank = if line.is_empty() { "" } else { " " };
+            line.push_str(blank);
+            line.push_str(word);
+        }
+        self.line(format_args!("{indent}{line}"));
     }
 
     pub(super) fn gap(&mut self) {
@@ -75,21 +95,9 @@ pub(super) fn table(lines: &[Vec<String>]) -> String {
     page.done()
 }
 
-/// Layer and place of an origin: `bundle base:12`, `home settings, /h/settings.toml:3`.
-pub(super) fn place(origin: &Origin) -> String {
-    match &origin.file {
-        // A patch is called by its file.
-        Some(file) if origin.layer.ends_with(&*file.to_string_lossy()) => {
-            format!("{}:{}", origin.layer, origin.line)
-        }
-        Some(_) => format!("{}, {}", origin.layer, origin.place()),
-        None => origin.place(),
-    }
-}
-
 /// A row with its layer and place.
 pub(super) fn by(origin: &Origin) -> String {
-    format!("row `{}` ({})", origin.row, place(origin))
+    format!("row `{}` ({})", origin.row, origin.layer_and_place())
 }
 
 pub(super) fn layer(layer: &LayerInfo) -> String {
@@ -112,17 +120,12 @@ pub(super) fn field(field: &FieldFacts) -> String {
         && let Some(value) = &written.value
     {
         let value = short(value.to_string());
-        return format!("{} = {value} ({})", field.path, place(&written.origin));
+        return format!("{} = {value} ({})", field.path, written.origin.layer_and_place());
     }
     match &field.doc.default {
         Some(default) => format!("{} = {} (default)", field.path, short(json_as_toml(default))),
         None => format!("{} not set", field.path),
     }
-}
-
-/// A default in the words of a layer.
-pub(crate) fn json_as_toml(value: &serde_json::Value) -> String {
-    toml::Value::try_from(value).map_or_else(|_| value.to_string(), |value| value.to_string())
 }
 
 /// When a change of a row is taken; `live` rows are mounted anew in each generation, when somebody
@@ -135,8 +138,8 @@ pub(crate) fn taken(live: bool, reloads: bool) -> &'static str {
     }
 }
 
-/// What the row is, and when a change of it is taken.
-pub(super) fn row_taken(row: &RowFacts, reloads: bool) -> String {
-    let kind = if row.is_live() { "live" } else { "restart" };
-    format!("{kind}: a change is taken {}", taken(row.is_live(), reloads))
+/// A row as the heading of what is said of it.
+pub(super) fn heading(facts: &RowFacts) -> String {
+    let of = facts.preset.as_ref().map_or(String::new(), |name| format!(" of preset `{name}`"));
+    format!("row `{}`{of}, plugin `{}`", facts.row.id, facts.row.plugin)
 }

@@ -1,27 +1,34 @@
 //! `reins explain row`
 
 use reins_host::{Explain, FieldFacts, RowFacts};
-use reins_kernel::{Contribution, ContributionKind};
+use reins_kernel::{Contribution, ContributionKind, Origin, Row};
 
-use super::page::{Page, field, flat, json_as_toml, place, row_taken, table};
+use super::page::{Page, by, field, heading, table, taken};
 use super::unknown;
+use super::value::json_as_toml;
 use crate::exit::CliError;
 
 pub(super) fn list(explain: &Explain) -> String {
     let lines = explain.rows().into_iter().map(|facts| {
-        let reload = if facts.is_live() { "live" } else { "restart" };
-        let mut origin = place(&facts.row.origin);
-        let on = match &facts.row.disabled_by {
-            Some(by) => {
-                origin.push_str(&format!("; turned off by {}", place(by)));
-                "off"
-            }
-            None => "on",
-        };
-        let texts = [&*facts.row.id, &*facts.row.plugin, reload, on, &origin];
-        texts.map(str::to_owned).to_vec()
+        let mut cells = cells(&facts.row);
+        let when = if facts.is_live() { "next turn" } else { "next start" };
+        cells.insert(2, when.to_owned());
+        cells
     });
     table(&lines.collect::<Vec<_>>())
+}
+
+/// Id, plugin, whether it is on, and where it was written.
+pub(super) fn cells(row: &Row) -> Vec<String> {
+    let mut origin = row.origin.layer_and_place();
+    let on = match &row.disabled_by {
+        Some(by) => {
+            origin.push_str(&format!("; turned off by {}", by.layer_and_place()));
+            "off"
+        }
+        None => "on",
+    };
+    [&*row.id, &*row.plugin, on, &origin].map(str::to_owned).to_vec()
 }
 
 pub(super) fn one(explain: &Explain, id: &str) -> Result<String, CliError> {
@@ -43,19 +50,21 @@ pub(super) fn one(explain: &Explain, id: &str) -> Result<String, CliError> {
 
 fn about(page: &mut Page, explain: &Explain, facts: &RowFacts) {
     let RowFacts { row, plugin, .. } = facts;
-    let of = facts.preset.as_ref().map_or(String::new(), |name| format!(" of preset `{name}`"));
-    page.line(format_args!("row `{}`{of}, plugin `{}`", row.id, row.plugin));
+    page.line(heading(facts));
     page.line(plugin.summary);
     page.gap();
-    page.line(format_args!("inserted by {}", place(&row.origin)));
+    page.line(format_args!("inserted by {}", row.origin.layer_and_place()));
     for patch in &row.patched_by {
-        page.line(format_args!("changed by {}", place(patch)));
+        page.line(format_args!("changed by {}", patch.layer_and_place()));
     }
     match &row.disabled_by {
-        Some(by) => page.line(format_args!("off: turned off by {}", place(by))),
+        Some(by) => page.line(format_args!("off: turned off by {}", by.layer_and_place())),
         None => page.line(format_args!("on, in scope {}", facts.scope)),
     }
-    page.line(row_taken(facts, explain.reloads()));
+    for line in in_force(explain, facts) {
+        page.line(line);
+    }
+    page.line(format_args!("a change is taken {}", taken(facts.is_live(), explain.reloads())));
     let from_rows = |services: &[&str]| {
         names(services.iter().map(|service| match explain.provider(facts, service) {
             Some(from) => format!("{service} (row `{}`)", from.row.id),
@@ -82,6 +91,27 @@ fn about(page: &mut Page, explain: &Explain, facts: &RowFacts) {
     }
 }
 
+/// Whether agents of the preset have what the row brings, when rows of the preset bring the same.
+pub(super) fn in_force(explain: &Explain, facts: &RowFacts) -> Vec<String> {
+    let agents = format!("agents of preset `{}`", explain.preset());
+    let pairs = explain.shadowed_by_preset();
+    if facts.preset.is_some() {
+        let wins = pairs.iter().any(|(_, own)| own.origin == facts.row.origin);
+        return wins.then(|| format!("in force for {agents}")).into_iter().collect();
+    }
+    let mut lines: Vec<(&Origin, Vec<String>)> = Vec::new();
+    for (held, own) in pairs.iter().filter(|(held, _)| held.origin == facts.row.origin) {
+        match lines.iter_mut().find(|(origin, _)| **origin == own.origin) {
+            Some((_, what)) => what.push(contribution(held)),
+            None => lines.push((&own.origin, vec![contribution(held)])),
+        }
+    }
+    let text = |(origin, what): (&Origin, Vec<String>)| {
+        format!("shadowed for {agents} by {}: {}", by(origin), what.join(", "))
+    };
+    lines.into_iter().map(text).collect()
+}
+
 fn about_field(page: &mut Page, each: &FieldFacts) {
     page.item(field(each));
     let doc = &each.doc;
@@ -95,7 +125,7 @@ fn about_field(page: &mut Page, each: &FieldFacts) {
     if let Some(default) = doc.default.as_ref().filter(|_| each.in_force().is_some()) {
         parts.push(format!("default {}", json_as_toml(default)));
     }
-    page.item(format_args!("    {}. {}", parts.join(", "), flat(&doc.doc)).to_string().trim_end());
+    page.wrapped("      ", &format!("{}. {}", parts.join(", "), doc.doc));
 }
 
 fn names<N: Into<String>>(names: impl Iterator<Item = N>) -> String {
@@ -103,7 +133,7 @@ fn names<N: Into<String>>(names: impl Iterator<Item = N>) -> String {
     if names.is_empty() { "nothing".to_owned() } else { names.join(", ") }
 }
 
-fn contribution(of: &Contribution) -> String {
+pub(super) fn contribution(of: &Contribution) -> String {
     let name = of.name.as_deref().unwrap_or_default();
     match of.kind {
         ContributionKind::Service => format!("service `{}`", of.of),

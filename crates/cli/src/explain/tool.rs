@@ -22,7 +22,7 @@ pub(super) fn list(explain: &Explain) -> String {
     table(&lines.collect::<Vec<_>>())
 }
 
-pub(super) fn one(explain: &Explain, name: &str) -> Result<String, CliError> {
+pub(super) fn one(explain: &Explain, name: &str, full: bool) -> Result<String, CliError> {
     let rows = explain.rows();
     let Some(tool) = explain.tool(name) else {
         let tools = explain.tools();
@@ -31,7 +31,7 @@ pub(super) fn one(explain: &Explain, name: &str) -> Result<String, CliError> {
     };
     let mut page = Page::default();
     origin(&mut page, explain, &tool);
-    calls(&mut page, explain);
+    calls(&mut page, explain, full);
     page.gap();
     page.line("limits that hold:");
     let limits = explain.limits().into_iter().flat_map(|(row, fields)| {
@@ -49,22 +49,27 @@ pub(super) fn one(explain: &Explain, name: &str) -> Result<String, CliError> {
     let schema = &tool.place.schema;
     page.line(&schema.description);
     page.gap();
-    page.line("parameters:");
     let parameters = serde_json::from_str::<serde_json::Value>(schema.parameters.get())
-        .and_then(|value| serde_json::to_string_pretty(&value))
         .map_err(|e| CliError::internal(e.to_string()))?;
-    page.line(parameters);
+    if full {
+        page.line(format_args!("parameters:\n{parameters:#}"));
+    } else {
+        let named = parameters["properties"].as_object().into_iter().flatten();
+        let named: Vec<&str> = named.map(|(name, _)| name.as_str()).collect();
+        let named = if named.is_empty() { "none".to_owned() } else { named.join(", ") };
+        page.line(format_args!("parameters: {named}; `--full` shows their schema"));
+    }
     Ok(page.done())
 }
 
 fn origin(page: &mut Page, explain: &Explain, tool: &ToolFacts) {
     let ToolFacts { name, place: held, shadows, hidden_by } = tool;
-    page.line(format_args!("tool `{name}` comes from {}", held.origin));
+    page.line(format_args!("tool `{name}` comes from {}", by(&held.origin)));
     let row = explain.row_of(&held.origin);
     for patch in row.iter().flat_map(|row| &row.row.patched_by) {
-        page.line(format_args!("changed by {} ({})", patch.layer, patch.place()));
+        page.line(format_args!("changed by {}", patch.layer_and_place()));
     }
-    page.line(format_args!("layer {}, scope {}", held.origin.layer, held.scope));
+    page.line(format_args!("in scope {}", held.scope));
     let preset = explain.preset();
     match hidden_by {
         None => page.line(format_args!("agents of preset `{preset}` have it")),
@@ -77,17 +82,29 @@ fn origin(page: &mut Page, explain: &Explain, tool: &ToolFacts) {
     }
 }
 
-/// What a call passes on its way.
-fn calls(page: &mut Page, explain: &Explain) {
+/// What a call passes on its way; what does nothing only in `full`.
+fn calls(page: &mut Page, explain: &Explain, full: bool) {
     page.gap();
+    let mut chains = explain.call_chains();
+    let is_guarded = full || !explain.guards().is_empty();
+    chains.retain(|chain| {
+        full || !chain.layers.is_empty() || is_guarded && chain.name == Execute::NAME
+    });
+    if chains.is_empty() {
+        page.line("no layers around the call, no guards");
+        return;
+    }
     page.line("what a call passes, in this order:");
-    for chain in explain.call_chains() {
-        if chain.name == Execute::NAME {
+    for chain in chains {
+        if chain.name == Execute::NAME && is_guarded {
             guards(page, explain);
+        }
+        if chain.layers.is_empty() && !full {
+            continue;
         }
         page.line(format_args!("chain `{}`, layers outermost first:", chain.name));
         page.layers(&chain.layers);
-        if let Some(known) = chain.known {
+        if let Some(known) = chain.known.filter(|_| full) {
             page.item(format_args!("at its end: {}", known.end));
         }
     }
@@ -115,10 +132,10 @@ fn disabled(rows: &[RowFacts], name: &str) -> Option<CliError> {
     };
     let row = &rows.iter().find(would)?.row;
     let by = row.disabled_by.as_ref()?;
-    let by = match &by.file {
-        Some(_) => format!("{} ({})", by.layer, by.place()),
-        None => by.place(),
-    };
-    let message = format!("there is no tool `{name}`: tool row `{}` is disabled by {by}", row.id);
+    let message = format!(
+        "there is no tool `{name}`: tool row `{}` is disabled by {}",
+        row.id,
+        by.layer_and_place()
+    );
     Some(CliError::usage(message).with_hint("take `disabled` out there to have the tool again"))
 }

@@ -28,11 +28,15 @@ pub(super) struct Flaw {
     problem: String,
     /// What to do is said already.
     advised: bool,
+    /// The closed folder that hides it.
+    folder: Option<PathBuf>,
 }
+
+const CLOSED: &str = "you may not look into this folder; open it";
 
 impl Flaw {
     fn of_file(problem: impl Into<String>) -> Self {
-        Self { line: 0, problem: problem.into(), advised: false }
+        Self { line: 0, problem: problem.into(), advised: false, folder: None }
     }
 }
 
@@ -93,12 +97,8 @@ fn as_read(path: &Path, read: std::io::Result<(Vec<u8>, bool)>) -> ReadFile {
             Err(_) => ReadFile::Absent(Flaw::of_file(in_words(&e))),
         },
         Err(e) => {
-            let closed = path.parent().map(here).filter(|_| is_hidden(path));
-            let problem = match closed {
-                Some(folder) => format!("you may not look into its folder `{}`", folder.display()),
-                None => in_words(&e),
-            };
-            ReadFile::Unusable(Flaw::of_file(problem))
+            let folder = path.parent().map(here).filter(|_| is_hidden(path)).map(Path::to_owned);
+            ReadFile::Unusable(Flaw { folder, ..Flaw::of_file(in_words(&e)) })
         }
     }
 }
@@ -141,13 +141,14 @@ fn as_text(bytes: Vec<u8>) -> Result<String, Flaw> {
     }
     if bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff") {
         let problem = "saved as UTF-16; save it as UTF-8".to_owned();
-        return Err(Flaw { line: 0, problem, advised: true });
+        return Err(Flaw { advised: true, ..Flaw::of_file(problem) });
     }
     String::from_utf8(bytes).map_err(|error| {
         let good = error.utf8_error().valid_up_to();
         let breaks = error.as_bytes()[..good].iter().filter(|byte| **byte == b'\n').count();
         let line = u32::try_from(breaks + 1).unwrap_or(u32::MAX);
-        Flaw { line, problem: "not UTF-8; save the file as UTF-8".to_owned(), advised: true }
+        let flaw = Flaw::of_file("not UTF-8; save the file as UTF-8");
+        Flaw { line, advised: true, ..flaw }
     })
 }
 
@@ -178,7 +179,10 @@ pub(super) fn absent_patch(layer: &str, path: &Path, flaw: Flaw) -> RowError {
 }
 
 fn advise(layer: &str, path: &Path, flaw: Flaw, advice: &str) -> RowError {
-    let Flaw { line, mut problem, advised } = flaw;
+    let Flaw { line, mut problem, advised, folder } = flaw;
+    if let Some(folder) = folder {
+        return error(layer, Some(&folder), 0, CLOSED.to_owned());
+    }
     if !advised {
         problem.push_str(&format!("; {advice}"));
     }
@@ -306,7 +310,7 @@ pub(super) fn names_in(
     let wrong = |e: std::io::Error| {
         let problem = match e.kind() {
             ErrorKind::NotADirectory => "a file, not a folder; move it away".to_owned(),
-            ErrorKind::PermissionDenied => "you may not list this folder; open it".to_owned(),
+            ErrorKind::PermissionDenied => CLOSED.to_owned(),
             _ => format!("this folder cannot be listed: {e}"),
         };
         vec![error("home", Some(folder), 0, problem)]

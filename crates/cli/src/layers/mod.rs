@@ -12,6 +12,7 @@ use reins_kernel::{Layer, RowError};
 
 pub(crate) use file::{Names, PLAIN_NAMES};
 use file::{ReadFile, read, read_of_home, read_or_drain, stamp};
+pub(crate) use profile::{DEFAULT as DEFAULT_PROFILE, description as profile_description};
 
 /// Name of the layer of `<home>/settings.toml`.
 pub(crate) const SETTINGS: &str = "your settings";

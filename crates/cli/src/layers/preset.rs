@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use reins_kernel::{Layer, RowError};
+use reins_kernel::{HeadValue, Layer, RowError};
 
 use super::file::{
     Names, ReadFile, error, is_plain_name, names_in, read_of_home, unknown, unreadable,
@@ -57,7 +57,7 @@ pub(super) fn layer(home: &Path, name: &str) -> Result<Layer, Vec<RowError>> {
 
 fn check_description(layer: &Layer) -> Result<(), Vec<RowError>> {
     match layer.head_value("description") {
-        Some((value, line)) if !value.is_str() => {
+        Some(HeadValue { value, line, .. }) if !value.is_str() => {
             let problem = "must be a string: one sentence for people".to_owned();
             let mut error = error(&layer.name, layer.file.as_deref(), line, problem);
             error.field = Some("description".to_owned());

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use reins_kernel::{Layer, RowError, nearest};
+use reins_kernel::{HeadValue, Layer, RowError, nearest};
 
 use super::file::{
     Names, ReadFile, error, is_plain_name, names_in, read_of_home, unknown, unreadable,
@@ -14,9 +14,24 @@ const BUNDLES: [(&str, &str); 2] = [
     ("sdk", include_str!("../../bundles/sdk.toml")),
 ];
 
-/// Profiles that are part of the binary: name and bundles. A file of the same name in the home
-/// takes the place of one.
-const PROFILES: [(&str, &[&str]); 2] = [("default", &["base"]), ("sdk", &["base", "sdk"])];
+/// A profile that is part of the binary. A file of the same name in the home takes its place.
+struct Profile {
+    name: &'static str,
+    bundles: &'static [&'static str],
+    description: &'static str,
+}
+
+const PROFILES: [Profile; 2] = [
+    Profile { name: DEFAULT, bundles: &["base"], description: "For people at a terminal." },
+    Profile {
+        name: "sdk",
+        bundles: &["base", "sdk"],
+        description: "For programs: prompts are taken literally, files are read at the start only.",
+    },
+];
+
+/// The profile of a run that names none.
+pub(crate) const DEFAULT: &str = "default";
 
 /// The key of a profile's file that lists its bundles.
 const HEAD: &[&str] = &["bundles"];
@@ -33,9 +48,9 @@ pub(super) fn layers(
     added: Option<&str>,
 ) -> Result<Vec<Layer>, Vec<RowError>> {
     let own = own_layer(home, name)?;
-    let bundles = match (&own, PROFILES.iter().find(|(shipped, _)| *shipped == name)) {
+    let bundles = match (&own, of_binary(name)) {
         (Some(own), _) => listed(own)?,
-        (None, Some((_, names))) => names.iter().filter_map(|name| bundle(name)).collect(),
+        (None, Some(profile)) => profile.layers(),
         (None, None) => {
             return Err(vec![unknown("profile", name, &names(home)?, &file(home, name))]);
         }
@@ -45,9 +60,23 @@ pub(super) fn layers(
 
 /// The layers of a shipped profile, whatever files there are.
 pub(super) fn shipped_layers(name: &str, added: Option<&str>) -> Vec<Layer> {
-    let names = PROFILES.iter().filter(|(shipped, _)| *shipped == name);
-    let bundles = names.flat_map(|(_, names)| names.iter().filter_map(|name| bundle(name)));
-    bundles.chain(added.map(added_layer)).collect()
+    let bundles = of_binary(name).map(Profile::layers).unwrap_or_default();
+    bundles.into_iter().chain(added.map(added_layer)).collect()
+}
+
+/// What a shipped profile is for, in a sentence.
+pub(crate) fn description(name: &str) -> Option<&'static str> {
+    of_binary(name).map(|profile| profile.description)
+}
+
+fn of_binary(name: &str) -> Option<&'static Profile> {
+    PROFILES.iter().find(|profile| profile.name == name)
+}
+
+impl Profile {
+    fn layers(&self) -> Vec<Layer> {
+        self.bundles.iter().filter_map(|name| bundle(name)).collect()
+    }
 }
 
 fn added_layer(text: &str) -> Layer {
@@ -56,7 +85,7 @@ fn added_layer(text: &str) -> Layer {
 
 /// All profiles.
 pub(super) fn names(home: &Path) -> Result<Names, Vec<RowError>> {
-    names_in(home, &home.join("profiles"), PROFILES.iter().map(|(name, _)| *name))
+    names_in(home, &home.join("profiles"), PROFILES.iter().map(|profile| profile.name))
 }
 
 /// The profile's own file, when there is one.
@@ -84,7 +113,7 @@ fn listed(own: &Layer) -> Result<Vec<Layer>, Vec<RowError>> {
         error
     };
     let form = format!("write `bundles = [\"base\"]`; bundles are `{known}`");
-    let Some((value, line)) = own.head_value("bundles") else {
+    let Some(HeadValue { value, line, entry_lines }) = own.head_value("bundles") else {
         // What is wrong with the text, a misspelt or misplaced `bundles` too, is reported when its
         // rows are read.
         if own.errors().is_empty() {
@@ -96,7 +125,7 @@ fn listed(own: &Layer) -> Result<Vec<Layer>, Vec<RowError>> {
         return Err(vec![wrong(line, format!("must be a list: {form}"))]);
     };
     let (mut layers, mut errors): (Vec<Layer>, Vec<RowError>) = Default::default();
-    for (value, line) in values.iter().zip(own.head_lines("bundles")) {
+    for (value, line) in values.iter().zip(entry_lines) {
         match value.as_str() {
             None => errors.push(wrong(line, format!("must hold names: {form}"))),
             Some(name) if layers.iter().any(|layer| layer.name == format!("bundle {name}")) => {

@@ -10,23 +10,20 @@ use reins_kernel::{Catalog, Composition, Layer, References, compose};
 
 use crate::args::ComposeArgs;
 use crate::exit::CliError;
-use crate::layers::{shipped, shipped_presets};
+use crate::layers::{DEFAULT_PROFILE, shipped, shipped_presets};
 use crate::start::{Start, row_errors};
 use crate::terminal;
-
-/// The profile whose rows are described.
-const PROFILE: &str = "default";
 
 /// The JSON Schema of the files that hold rows.
 pub(crate) fn schema(start: &Start) -> Result<String, CliError> {
     let catalog = start.catalog()?;
-    let args = ComposeArgs { profile: PROFILE.to_owned(), patch: Vec::new() };
+    let args = ComposeArgs { profile: DEFAULT_PROFILE.to_owned(), patch: Vec::new() };
     // Who mends a broken file wants the schema all the more.
     let composition = start.compose(&args).or_else(|error| {
         terminal::note(&format!(
             "only the shipped rows are in the schema, as the configuration has mistakes:\n{error}"
         ));
-        composed(&shipped(PROFILE, start.additions.rows), &catalog)
+        composed(&shipped(DEFAULT_PROFILE, start.additions.rows), &catalog)
     })?;
     let schema = schema::schema(&catalog, &composition.rows);
     let text = serde_json::to_string_pretty(&schema);
@@ -36,7 +33,7 @@ pub(crate) fn schema(start: &Start) -> Result<String, CliError> {
 /// The reference page of all plugins.
 pub(crate) fn page(start: &Start) -> Result<String, CliError> {
     let catalog = start.catalog()?;
-    let mut rows = composed(&shipped(PROFILE, start.additions.rows), &catalog)?.rows;
+    let mut rows = composed(&shipped(DEFAULT_PROFILE, start.additions.rows), &catalog)?.rows;
     for preset in shipped_presets() {
         rows.extend(composed(&[preset], &catalog)?.rows);
     }

@@ -1,11 +1,9 @@
 //! The page for people: every plugin with every field.
 
-use std::fmt::Write as _;
-
 use reins_kernel::{Catalog, FieldDoc, Places, PluginDef, PluginSummary, Reload, Row};
-use serde_json::Value;
 
 use crate::catalog::GROUPS;
+use crate::explain::{json_as_toml, taken};
 
 const INTRO: &str = include_str!("intro.md");
 
@@ -15,30 +13,16 @@ const MAX_VALUE_BYTES: usize = 60;
 /// The page, with the shipped rows and the plugins that a binary adds.
 pub(super) fn page(catalog: &Catalog, rows: &[Row], added: &[PluginDef]) -> String {
     let mut page = INTRO.to_owned();
-    let plugins = catalog.plugins();
-    for (title, crates) in GROUPS {
-        group(&mut page, title, &crates.concat(), |name| {
-            let plugin = plugins.iter().find(|plugin| plugin.name == name)?;
-            Some(section(catalog, plugin, rows))
-        });
-    }
-    if !added.is_empty() {
-        group(&mut page, "Added by this binary", added, |name| {
-            let plugin = plugins.iter().find(|plugin| plugin.name == name)?;
-            Some(section(catalog, plugin, rows))
-        });
+    let groups = GROUPS.iter().map(|(title, crates)| (*title, crates.concat()));
+    let own = (!added.is_empty()).then(|| ("Added by this binary", added.to_vec()));
+    let known = catalog.plugins();
+    for (title, plugins) in groups.chain(own) {
+        page.push_str(&format!("\n## {title}\n"));
+        let summaries = plugins.iter().map(PluginDef::name);
+        let summaries = summaries.filter_map(|name| known.iter().find(|known| known.name == name));
+        page.extend(summaries.map(|plugin| section(catalog, plugin, rows)));
     }
     page
-}
-
-fn group(
-    page: &mut String,
-    title: &str,
-    plugins: &[PluginDef],
-    section: impl Fn(&str) -> Option<String>,
-) {
-    page.push_str(&format!("\n## {title}\n"));
-    page.extend(plugins.iter().filter_map(|plugin| section(plugin.name())));
 }
 
 fn section(catalog: &Catalog, plugin: &PluginSummary, rows: &[Row]) -> String {
@@ -50,10 +34,7 @@ fn section(catalog: &Catalog, plugin: &PluginSummary, rows: &[Row]) -> String {
     text.push('\n');
     let used: Vec<String> = rows.iter().filter(|row| row.plugin == name).map(row_line).collect();
     let used = if used.is_empty() { "none".to_owned() } else { used.join("; ") };
-    let taken_up = match plugin.reload {
-        Reload::Live => "with the next turn",
-        Reload::Restart => "when Reins starts again",
-    };
+    let is_live = plugin.reload == Reload::Live;
     let presets = match plugin.places {
         Places::Global => "no",
         Places::Nested => "only there",
@@ -61,7 +42,7 @@ fn section(catalog: &Catalog, plugin: &PluginSummary, rows: &[Row]) -> String {
     };
     let lines = [
         ("Shipped rows", used),
-        ("A change is taken up", taken_up.to_owned()),
+        ("A change is taken", taken(is_live, true).to_owned()),
         ("In agent presets", presets.to_owned()),
         ("Needs", names(&plugin.needs)),
         ("Uses when there", names(&plugin.wants)),
@@ -127,7 +108,7 @@ fn line_of(field: &FieldDoc, all: &[FieldDoc]) -> String {
     let default = match &field.default {
         _ if field.required => "required".to_owned(),
         Some(_) if all.iter().any(inside) => "see below".to_owned(),
-        Some(value) => format!("`{}`", written(value)),
+        Some(value) => format!("`{}`", json_as_toml(value)),
         None => "–".to_owned(),
     };
     let mut kind = field.kind.clone();
@@ -140,34 +121,4 @@ fn line_of(field: &FieldDoc, all: &[FieldDoc]) -> String {
     let cell = |text: &str| text.replace('|', "\\|");
     let meaning = format!("{} ({kind})", doc.join(" "));
     format!("| `{}` | {} | {} |\n", cell(&field.path), cell(&default), cell(meaning.trim()))
-}
-
-/// As in TOML.
-fn written(value: &Value) -> String {
-    let mut text = String::new();
-    write_value(&mut text, value);
-    text
-}
-
-fn write_value(text: &mut String, value: &Value) {
-    match value {
-        Value::Array(entries) => {
-            text.push('[');
-            for (at, entry) in entries.iter().enumerate() {
-                text.push_str(if at == 0 { "" } else { ", " });
-                write_value(text, entry);
-            }
-            text.push(']');
-        }
-        Value::Object(fields) if fields.is_empty() => text.push_str("{}"),
-        Value::Object(fields) => {
-            for (at, (key, value)) in fields.iter().enumerate() {
-                let written = write!(text, "{} {key} = ", if at == 0 { "{" } else { "," });
-                debug_assert!(written.is_ok(), "writing to a string");
-                write_value(text, value);
-            }
-            text.push_str(" }");
-        }
-        other => text.push_str(&other.to_string()),
-    }
 }

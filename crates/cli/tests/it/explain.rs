@@ -283,7 +283,7 @@ async fn tools_prompt_and_facts_are_explained_as_the_model_gets_them() {
 
 /// What the model is told of a tool is what `explain tool` says it reads.
 async fn tool_is_explained(rig: &Rig, function: &Value) {
-    let text = rig.explain(&["tool", function["name"].as_str().unwrap()]).await;
+    let text = rig.explain(&["tool", function["name"].as_str().unwrap(), "--full"]).await;
     let (_, read) = text.split_once("\nwhat the model reads:\n").unwrap();
     let (description, parameters) = read.rsplit_once("\n\nparameters:\n").unwrap();
     assert_eq!(description, function["description"]);
@@ -361,7 +361,7 @@ async fn rows_of_a_preset_wrap_inside_those_around_and_a_nearer_tool_takes_the_p
     let text = rig.explain(&["tool", "bash"]).await;
     let own = own.display();
     let first = format!(
-        "tool `bash` comes from row `shade` ({own}:18)\nlayer preset own, scope preset own\n\
+        "tool `bash` comes from row `shade` (preset own, {own}:18)\nin scope preset own\n\
          agents of preset `own` have it\ntakes the place of that of row `bash` ("
     );
     assert!(text.starts_with(&first), "{text}");

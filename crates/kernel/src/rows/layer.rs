@@ -37,29 +37,24 @@ pub struct Layer {
 }
 
 impl Layer {
-    /// The value of a top-level key with its one-based line; `None` when it is not there, or when
-    /// it cannot be read, which [`compose`](crate::compose) reports: the text is not TOML or too
-    /// long, or the value holds a number that is out of range.
-    pub fn head_value(&self, key: &str) -> Option<(toml::Value, u32)> {
+    /// What stands at a top-level key; `None` when it is not there, or when it cannot be read,
+    /// which [`compose`](crate::compose) reports: the text is not TOML or too long, or the value
+    /// holds a number that is out of range.
+    pub fn head_value(&self, key: &str) -> Option<HeadValue> {
         if self.text.len() > MAX_LAYER_BYTES {
             return None;
         }
         let mut document = DeTable::parse(&self.text).ok()?.into_inner();
-        let (name, _) = document.iter().find(|(name, _)| name.get_ref() == key)?;
-        let line = self.text[..name.span().start].matches('\n').count() + 1;
+        let (name, written) = document.iter().find(|(name, _)| name.get_ref() == key)?;
+        let line_of = |span: Range<usize>| {
+            u32::try_from(self.text[..span.start].matches('\n').count() + 1).unwrap_or(u32::MAX)
+        };
+        let entries = written.get_ref().as_array().into_iter().flat_map(|list| list.iter());
+        let entry_lines = entries.map(|entry| line_of(entry.span())).collect();
+        let line = line_of(name.span());
         let value = ValueDeserializer::from(document.remove(key)?);
         let value = toml::Value::deserialize(value).ok()?;
-        Some((value, u32::try_from(line).unwrap_or(u32::MAX)))
-    }
-
-    /// The lines of the entries of a top-level list; empty when there is none that can be read.
-    pub fn head_lines(&self, key: &str) -> Vec<u32> {
-        let Ok(document) = DeTable::parse(&self.text) else { return Vec::new() };
-        let found = document.get_ref().get(key).and_then(|value| value.get_ref().as_array());
-        let line = |at: usize| self.text[..at].matches('\n').count() + 1;
-        let lines =
-            found.into_iter().flat_map(|list| list.iter()).map(|one| line(one.span().start));
-        lines.map(|line| u32::try_from(line).unwrap_or(u32::MAX)).collect()
+        Some(HeadValue { value, line, entry_lines })
     }
 
     /// What is wrong with the text by itself, whatever rows there are.
@@ -68,6 +63,17 @@ impl Layer {
         drop(read_layer(self, Form::Whole, &mut errors));
         errors
     }
+}
+
+/// The value of a top-level key.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HeadValue {
+    /// It.
+    pub value: toml::Value,
+    /// One-based line of the key.
+    pub line: u32,
+    /// One-based lines of the entries, when it is a list.
+    pub entry_lines: Vec<u32>,
 }
 
 /// What the author of a layer is told to write.

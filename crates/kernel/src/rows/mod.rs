@@ -22,7 +22,7 @@ pub use compose::{Composition, Row, as_written, compose, compose_nested};
 pub use error::{RowError, RowErrorKind, RowWarning};
 pub use fields::FieldDoc;
 pub use generation::{Generation, Root, RowScope};
-pub use layer::{Layer, MAX_LAYER_BYTES};
+pub use layer::{HeadValue, Layer, MAX_LAYER_BYTES};
 pub use nearest::nearest;
 pub use reference::References;
 pub use written::Written;

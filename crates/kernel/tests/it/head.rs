@@ -47,8 +47,17 @@ fn a_value_is_read_with_its_line() {
         ("bundles = []\nbundles = []\n", "bundles", None),
     ];
     for (text, key, expected) in cases {
-        assert_eq!(headed(text).head_value(key), expected, "{text}");
+        let found = headed(text).head_value(key);
+        assert_eq!(found.map(|found| (found.value, found.line)), expected, "{text}");
     }
+}
+
+#[test]
+fn the_entries_of_a_list_have_lines() {
+    let lines = |text: &str| headed(text).head_value("bundles").map(|found| found.entry_lines);
+    assert_eq!(lines("bundles = [\n \"a\", 7,\n\n { b = [\n 1] }\n]\n"), Some(vec![2, 2, 4]));
+    assert_eq!(lines("\nbundles = []\n"), Some(vec![]));
+    assert_eq!(lines("bundles = \"a\"\n"), Some(vec![]));
 }
 
 #[test]

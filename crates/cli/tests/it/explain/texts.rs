@@ -70,13 +70,14 @@ async fn a_tool_names_the_row_its_layer_and_line() {
     bin.file("../home/settings.toml", settings).unwrap();
     let text = explained(&bin, &["tool", "bash"]).await;
     let settings = bin.home().join("settings.toml");
-    let first = format!("tool `bash` comes from row `shell` ({}:5)\n", settings.display());
+    let place = format!("your settings, {}:5", settings.display());
+    let first = format!("tool `bash` comes from row `shell` ({place})\n");
     assert!(text.starts_with(&first), "{text}");
 
     bin.file("p.toml", "\n[[row]]\nid = \"shell\"\nconfig = { timeout_ms = 5 }\n").unwrap();
     let text = explained(&bin, &["tool", "bash", "--patch", "p.toml"]).await;
     let all = format!(
-        "{first}changed by patch p.toml:2\nlayer your settings, scope global\n\
+        "{first}changed by patch p.toml:2\nin scope global\n\
          agents of preset `standard` have it\n"
     );
     assert!(text.starts_with(&all), "{text}");
@@ -104,16 +105,21 @@ async fn a_field_says_where_it_was_written_before() {
     let of = async |field: &str| explained(&bin, &["field", field, "--patch", "p.toml"]).await;
 
     let text = of("bash.grace_ms").await;
-    let base = in_base("bash");
     let part = format!(
         "value: 200\nwritten in patch p.toml:3\nreplaced: 100, written in {settings}:3\n\
-         replaced: left out in {base}\ntakes: an integer\n"
+         takes: an integer\n"
     );
     assert!(text.contains(&part), "{text}");
-    assert!(text.contains("to change it: edit patch p.toml:3\nlive: "), "it is on top: {text}");
+    assert!(
+        text.contains("to change it: edit patch p.toml:3\na change is taken "),
+        "it is on top: {text}"
+    );
 
     let text = of("bash.timeout_ms").await;
-    let part = format!("value: 120000, the default\nreplaced: 400, written in {settings}:3\n");
+    let part = format!(
+        "value: 120000, the default\nreplaced: 400, written in {settings}:3; patch p.toml:3 does \
+         not repeat it\ntakes: "
+    );
     assert!(text.contains(&part), "a patch replaces the whole: {text}");
     let part = "default: 120000\n\nto change it: edit patch p.toml:3\n";
     assert!(text.contains(part), "no setting below the patch would be in force: {text}");
@@ -190,14 +196,15 @@ async fn a_row_says_who_changed_it_and_what_it_contributes() {
     assert!(text.contains("\ncontributes:\n  none\n"), "{text}");
     let list = explained(&bin, &["row"]).await;
     let off = list.lines().find(|line| line.starts_with("grep ")).unwrap();
-    let words: Vec<&str> = off.split_whitespace().take(4).collect();
-    assert_eq!(words, ["grep", "tool-grep", "live", "off"]);
+    let words: Vec<&str> =
+        off.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).take(4).collect();
+    assert_eq!(words, ["grep", "tool-grep", "next turn", "off"]);
     assert!(off.ends_with(&format!("{}; turned off by {settings}:5", in_base("grep"))), "{off}");
 
     let text = explained(&bin, &["row", "bash", "--patch", "p.toml"]).await;
     for part in [
         "changed by patch p.toml:1\non, in scope global\n",
-        "live: a change is taken by the next run; a running agent takes it at its next turn\n\
+        "a change is taken by the next run; a running agent takes it at its next turn\n\
          needs: process (row `process`)\n",
         "\ncontributes:\n  tool `bash`\n",
         "  grace_ms = 200 (patch p.toml:3)\n",
@@ -211,8 +218,11 @@ async fn a_row_says_who_changed_it_and_what_it_contributes() {
     assert!(needs[0].ends_with(" (row `http`)") && needs[1].ends_with(" (row `clock`)"), "{text}");
     assert_eq!(needs[2].to_lowercase(), "env", "the process itself gives the environment");
     let text = explained(&bin, &["row", "agent-loop"]).await;
-    for part in ["on, in scope process\nrestart: ", "  service `AgentFactory`\n", "  event type `"]
-    {
+    for part in [
+        "on, in scope process\na change is taken when Reins starts again\n",
+        "  service `AgentFactory`\n",
+        "  event type `",
+    ] {
         assert!(text.contains(part), "no {part} in {text}");
     }
     let text = explained(&bin, &["row", "retry"]).await;
@@ -232,13 +242,14 @@ async fn rows_of_a_preset_are_explained_beside_those_of_the_process() {
     let text = of(&["row", "only-bash"]).await;
     assert!(text.contains("\ncontributes:\n  restriction of each inherited tool\n"), "{text}");
     let text = of(&["field", "only-bash.tools"]).await;
-    assert!(text.contains("to change it: edit the row in `presets/minimal.toml`"), "{text}");
+    let how = "to change it: write `presets/minimal.toml` in the home, which takes the place of";
+    assert!(text.contains(how), "{text}");
     let text = of(&["tool", "read"]).await;
     assert!(text.contains("hidden from agents of preset `minimal` by row `only-bash` ("), "{text}");
     let text = explained(&bin, &["field", "limits.max_steps", "--profile", "sdk"]).await;
     let part = "`reins config set limits.max_steps VALUE --profile sdk`, which holds for every \
                 profile\n\
-                live: a change is taken when Reins starts again, since no row of plugin `reload` \
+                a change is taken when Reins starts again, since no row of plugin `reload` \
                 is on\n";
     assert!(text.contains(part), "{text}");
 }
@@ -257,6 +268,139 @@ async fn what_a_profile_of_ones_own_says_is_changed_in_its_file() {
     }
     let text = explained(&bin, &["field", "read.max_lines", "--profile", "mine"]).await;
     assert!(text.contains("`reins config set read.max_lines VALUE --profile mine`"), "{text}");
+}
+
+const OWN_PRESET: &str = "description = \"Looks\\nonly.\"\n\n[[insert]]\nid = \"few\"\n\
+                          plugin = \"limits\"\nconfig = { max_steps = 3 }\n\n[[insert]]\n\
+                          id = \"prompt\"\nplugin = \"prompt\"\nconfig = { facts = false }\n";
+
+#[tokio::test]
+async fn what_agents_of_a_preset_do_not_use_is_said_to_be_shadowed() {
+    let bin = bin();
+    bin.file("../home/presets/own.toml", OWN_PRESET).unwrap();
+    let own = format!("preset own, {}", bin.home().join("presets/own.toml").display());
+    let of = async |args: &[&str]| explained(&bin, &[args, &["--preset", "own"]].concat()).await;
+
+    let text = of(&["field", "prompt.facts"]).await;
+    let (preset, process) = text.split_once("\n\nfield `facts` of row `prompt`, plugin").unwrap();
+    let part =
+        format!("\nin force for agents of preset `own`\nvalue: false\nwritten in {own}:11\n");
+    assert!(preset.contains(&part), "{preset}");
+    assert!(preset.contains(&format!("\nto change it: edit {own}:11\n")), "{preset}");
+    // The facts of the process are still there: only the section is replaced.
+    let shadowed = format!(
+        "\nshadowed for agents of preset `own` by row `prompt` ({own}:8): prompt section \
+         `persona`\nvalue: true, the default\n"
+    );
+    assert!(process.contains(&shadowed), "{process}");
+
+    // Another id takes the place just the same.
+    let shadowed = format!(
+        "\nshadowed for agents of preset `own` by row `few` ({own}:3): service `TurnLimits`\n"
+    );
+    for command in [["field", "limits.max_steps"], ["row", "limits"]] {
+        let text = of(&command).await;
+        assert!(text.contains(&shadowed), "{text}");
+    }
+    let text = explained(&bin, &["field", "limits.max_steps"]).await;
+    assert!(!text.contains("shadowed") && !text.contains("in force"), "in `standard`: {text}");
+}
+
+#[tokio::test]
+async fn presets_are_listed_and_compared_with_the_profile() {
+    let bin = bin();
+    bin.file("../home/presets/own.toml", OWN_PRESET).unwrap();
+    bin.file("../home/presets/bad.toml", "[[insert]\n").unwrap();
+    let file = bin.home().join("presets/own.toml").display().to_string();
+    let list = explained(&bin, &["preset"]).await;
+    let cells = |name: &str| -> Vec<String> {
+        let line = list.lines().find(|line| line.starts_with(name)).unwrap();
+        let cells = line.split("  ").map(str::trim).filter(|cell| !cell.is_empty());
+        cells.map(str::to_owned).collect()
+    };
+    assert_eq!(cells("own"), ["own", &*file, "Looks only."]);
+    let minimal = "A shell and one editor, and few words about them.";
+    assert_eq!(cells("minimal"), ["minimal", "part of Reins", minimal]);
+    assert_eq!(cells("standard")[..3], ["standard", "default", "part of Reins"]);
+
+    let text = explained(&bin, &["preset", "minimal"]).await;
+    let start = format!("agent preset `minimal`, part of Reins\n{minimal}\n\nrows:\n  only-bash ");
+    assert!(text.starts_with(&start), "{text}");
+    let hidden = format!("  tool `read` of row `read` ({}), by row `only-bash`\n", in_base("read"));
+    let replaced = format!("  tool `edit` of row `edit` ({}), by row `edit`\n", in_base("edit"));
+    let (hides, replaces) = text.split_once("\ntakes the place of:\n").unwrap();
+    assert!(hides.contains(&hidden) && replaces.contains(&replaced), "{text}");
+
+    let text = explained(&bin, &["preset", "own"]).await;
+    let rest = format!(
+        "agent preset `own`, {file}\nLooks only.\n\nrows:\n  \
+         few     limits  on  preset own, {file}:3\n  prompt  prompt  on  preset own, {file}:8\n\
+         hides from its agents:\n  none\ntakes the place of:\n  service `TurnLimits` of row \
+         `limits` ({}), by row `few`\n  prompt section `persona` of row `prompt` ({}), by row \
+         `prompt`\n",
+        in_base("limits"),
+        in_base("prompt")
+    );
+    assert_eq!(text, rest);
+
+    let end = bin.run(["explain", "preset", "minmal"]).await.unwrap();
+    let message = "there is no agent preset `minmal`; known are: bad, minimal, own, standard; did \
+                   you mean `minimal`?";
+    assert_refused(&end, "an unknown one", message);
+}
+
+#[tokio::test]
+async fn profiles_are_listed_with_bundles_and_rows() {
+    let bin = bin();
+    let own = "bundles = [\"base\"]\n[[row]]\nid = \"grep\"\ndisabled = true\n";
+    bin.file("../home/profiles/own.toml", own).unwrap();
+    bin.file("../home/profiles/bad.toml", "bundles = 3\n").unwrap();
+    // What is wrong in the settings does not matter here.
+    bin.file("../home/settings.toml", "[[row]\n").unwrap();
+    let file = bin.home().join("profiles/own.toml").display().to_string();
+    let list = explained(&bin, &["profile"]).await;
+    let line = |name: &str| list.lines().find(|line| line.starts_with(name)).unwrap();
+    assert!(line("own ").ends_with(&format!("{file}  Bundles: base.")), "{list}");
+    assert!(line("default ").starts_with("default  default  part of Reins  "), "{list}");
+    assert!(line("sdk ").ends_with("Bundles: base, sdk."), "{list}");
+    assert!(line("bad ").ends_with("  cannot be read, see `reins explain profile bad`"), "{list}");
+
+    let text = explained(&bin, &["profile", "own"]).await;
+    let start = format!("profile `own`, {file}\nBundles: base.\n\nrows below your settings:\n");
+    assert!(text.starts_with(&start), "{text}");
+    let grep = text.lines().find(|line| line.starts_with("  grep ")).unwrap();
+    let place = format!("off  {}; turned off by profile own, {file}:2", in_base("grep"));
+    assert!(grep.ends_with(&place), "{text}");
+
+    let end = bin.run(["explain", "profile", "sdj"]).await.unwrap();
+    let message =
+        "there is no profile `sdj`; known are: bad, default, own, sdk; did you mean `sdk`?";
+    assert_refused(&end, "an unknown one", message);
+    let end = bin.run(["explain", "profile", "bad"]).await.unwrap();
+    assert!(end.code == Some(2) && end.stderr.contains("bad.toml:1: field `bundles`"), "{end:?}");
+}
+
+#[tokio::test]
+async fn a_tool_is_told_shortly_and_in_full() {
+    let bin = bin();
+    let short = explained(&bin, &["tool", "bash"]).await;
+    assert!(short.contains("\n\nno layers around the call, no guards\n\n"), "{short}");
+    let parameters = "parameters: command, description, timeoutMs, workdir; `--full` shows their \
+                      schema\n";
+    assert!(short.ends_with(parameters), "{short}");
+    let full = explained(&bin, &["tool", "bash", "--full"]).await;
+    for part in ["chain `tool-execute`, layers outermost first:\n  none\n  at its end: ", "{\n  \""]
+    {
+        assert!(full.contains(part) && !short.contains(part), "no {part} in {full}");
+    }
+}
+
+#[tokio::test]
+async fn the_fields_of_a_row_fit_a_terminal() {
+    let text = explained(&bin(), &["row", "deepseek"]).await;
+    let (_, fields) = text.split_once("\nfields:\n").unwrap();
+    let long: Vec<&str> = fields.lines().filter(|line| line.chars().count() > 100).collect();
+    assert_eq!(long, [""; 0]);
 }
 
 #[tokio::test]
