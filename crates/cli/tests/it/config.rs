@@ -123,6 +123,18 @@ async fn secrets_are_not_printed() {
     let end = config(&bin, &["unset", "deepseek"]).await;
     assert!(end.stdout.contains("deepseek.api_key: \"[withheld]\" → not set"), "{}", end.stdout);
     assert!(!end.stdout.contains("sk-not"), "{}", end.stdout);
+
+    // A misspelt key, and what a binary with other plugins has left.
+    let text = "[[row]]\nid = 'deepseek'\nconfig = { vendor = 'deepseek', api_kye = 'sk-not' }\n\
+                [[insert]]\nid = 'own'\nplugin = 'gone'\nconfig = { any = ['sk-not'] }\n";
+    for (key, says) in [
+        ("deepseek.api_kye", "3: deepseek.api_kye: \"[withheld]\" → not set\n"),
+        ("own.any", "7: own.any: [\"[withheld]\"] → not set\n"),
+    ] {
+        let end = config(&with_settings(text), &["unset", key]).await;
+        assert!(end.stdout.contains(says), "{end:?}");
+        assert!(!format!("{}{}", end.stdout, end.stderr).contains("sk-not"), "{end:?}");
+    }
 }
 
 #[tokio::test]

@@ -282,6 +282,8 @@ async fn dump_shows_origins_and_no_keys() {
     bin.file("p.toml", patch).unwrap();
     let end = bin.run(["config", "dump", "--patch", "p.toml"]).await.unwrap();
     assert_eq!((end.code, end.stderr.as_str()), (Some(0), ""));
+    let head = "# All rows in force. Not a settings file: change rows with `reins config set ";
+    assert!(end.stdout.starts_with(head), "who copies it learns that first: {}", end.stdout);
     let settings = bin.home().join("settings.toml");
     let parts = [
         &format!(

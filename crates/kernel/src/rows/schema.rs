@@ -321,7 +321,7 @@ fn is_object(part: &Map<String, Value>) -> bool {
 }
 
 /// The schema of a field; `None` when the object has no such field.
-fn field_schema<'s>(part: &'s Map<String, Value>, key: &str) -> Option<&'s Value> {
+pub(super) fn field_schema<'s>(part: &'s Map<String, Value>, key: &str) -> Option<&'s Value> {
     let property = part.get("properties").and_then(|properties| properties.get(key));
     property
         .or_else(|| part.get("additionalProperties").filter(|more| **more != Value::Bool(false)))

@@ -6,6 +6,7 @@ use super::check::{SECRET_MIN_BYTES, replaced};
 use super::layer::join;
 use super::parts::{Parts, list};
 use super::reference::is_variable;
+use super::schema::field_schema;
 use crate::Catalog;
 
 /// What stands for such a value.
@@ -16,15 +17,18 @@ const MAX_SCHEME_CHARS: usize = 16;
 
 impl Catalog {
     /// A `config` of this plugin as it may be shown: `"[withheld]"` stands for every secret that is
-    /// written in it. Of an unknown plugin nothing is known to be secret.
+    /// written in it, and for what is not known to be none: all that an unknown plugin has, and keys
+    /// that the plugin does not know, which may be misspelt.
     pub fn withhold(&self, plugin: &str, config: &toml::Table) -> toml::Table {
-        self.schema(plugin).map_or_else(|| config.clone(), |schema| shown(config, &schema))
+        let schema = self.schema(plugin).unwrap_or_else(|| serde_json::json!({ "type": "object" }));
+        shown(config, &schema)
     }
 }
 
 /// As [`Catalog::withhold`], by the plugin's schema.
 pub(super) fn shown(config: &toml::Table, schema: &Value) -> toml::Table {
-    let withheld = Withheld::of(schema, config, &Value::Null);
+    let walk = Walk { root: schema, withheld: Withheld::default(), unknown_too: true };
+    let withheld = walk.all(config, &Value::Null);
     if withheld.paths.is_empty() { config.clone() } else { withheld.config }
 }
 
@@ -48,14 +52,9 @@ impl std::fmt::Debug for Withheld {
 impl Withheld {
     /// `ready` is the configuration with its references evaluated.
     pub(super) fn of(schema: &Value, config: &toml::Table, ready: &Value) -> Self {
-        let mut withheld = Self::default();
-        let mut config = config.clone();
-        let mut walk = Walk { root: schema, withheld: &mut withheld };
-        walk.table(&Parts::of(schema, schema), &mut config, ready, "");
-        if !withheld.paths.is_empty() {
-            withheld.config = config;
-        }
-        withheld
+        // A message about an unknown key does not quote its value.
+        let walk = Walk { root: schema, withheld: Self::default(), unknown_too: false };
+        walk.all(config, ready)
     }
 
     /// Takes the values out of a message about `field`. Short ones only where the message is about
@@ -77,17 +76,28 @@ impl Withheld {
 
 struct Walk<'a> {
     root: &'a Value,
-    withheld: &'a mut Withheld,
+    withheld: Withheld,
+    /// Whether keys that the plugin does not know count as secret.
+    unknown_too: bool,
 }
 
 impl<'a> Walk<'a> {
+    fn all(mut self, config: &toml::Table, ready: &Value) -> Withheld {
+        let mut config = config.clone();
+        self.table(&Parts::of(self.root, self.root), &mut config, ready, "");
+        if !self.withheld.paths.is_empty() {
+            self.withheld.config = config;
+        }
+        self.withheld
+    }
+
     fn table(&mut self, parts: &Parts<'a>, table: &mut toml::Table, ready: &Value, path: &str) {
         for (key, value) in table.iter_mut() {
-            let of_key = |part: &&'a Map<String, Value>| {
-                let property = part.get("properties").and_then(|all| all.get(key));
-                property.or_else(|| part.get("additionalProperties"))
-            };
-            let inner = self.inner(parts, parts.simple.iter().filter_map(of_key).collect());
+            let of_key = |part: &&'a Map<String, Value>| field_schema(part, key);
+            let schemas: Vec<&Value> = parts.simple.iter().filter_map(of_key).collect();
+            let is_unknown = schemas.is_empty() && !parts.simple.is_empty();
+            let mut inner = self.inner(parts, schemas);
+            inner.secret |= is_unknown && self.unknown_too;
             self.value(&inner, value, &ready[key.as_str()], &join(path, key));
         }
     }

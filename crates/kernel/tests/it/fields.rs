@@ -276,7 +276,22 @@ token = "${env:TOKEN}"
     // Whoever shows a `config` otherwise shows the same.
     let config = &composed(config).unwrap().rows[0].config;
     assert_eq!(catalog().withhold("everything", config), again.rows[0].config);
-    assert_eq!(catalog().withhold("unknown", config), *config);
+}
+
+#[test]
+fn what_is_not_known_to_be_no_secret_is_withheld() {
+    let config = toml::toml! {
+        kye = "sk-literal"
+        name = "n"
+        from = "${env:TOKEN}"
+        models = [{ id = "m", tokne = ["sk"] }]
+    };
+    let shown = catalog().withhold("everything", &config).to_string();
+    assert!(!shown.contains("sk"), "{shown}");
+    assert!(shown.contains("name = \"n\"") && shown.contains("id = \"m\""), "{shown}");
+    assert!(shown.contains("from = \"${env:TOKEN}\""), "a reference says nothing: {shown}");
+    let shown = catalog().withhold("unknown", &config).to_string();
+    assert!(!shown.contains("sk") && !shown.contains("\"n\""), "{shown}");
 }
 
 #[test]
