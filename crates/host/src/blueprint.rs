@@ -104,7 +104,11 @@ impl Blueprint {
         for name in names {
             match self.preset(name) {
                 Ok(preset) => drop(presets.insert(name.clone(), preset)),
-                Err(found) => errors.extend(found),
+                // What is wrong with all files is told once.
+                Err(found) => {
+                    let new = found.into_iter().filter(|error| !errors.contains(error));
+                    errors.append(&mut new.collect());
+                }
             }
         }
         match composition {

@@ -220,13 +220,8 @@ fn shown(name: &str) -> String {
 
 /// An error of a layer's file at a line; 0 = the whole.
 pub(super) fn error(layer: &str, path: Option<&Path>, line: u32, problem: String) -> RowError {
-    RowError {
-        layer: layer.into(),
-        file: path.map(Arc::from),
-        line,
-        problem,
-        ..RowError::default()
-    }
+    let (layer, file) = (layer.into(), path.map(Arc::from));
+    RowError { layer, file, line, ..RowError::new(problem) }
 }
 
 /// What files look like from outside: of a link both the link and what it leads to.

@@ -30,6 +30,11 @@ fn server() -> StrictServer {
 /// Edits the settings and waits until this line is said of it.
 async fn edit(bin: &Bin, running: &Running, text: &str, line: &str) {
     bin.file("../home/settings.toml", text).unwrap();
+    said(running, line).await;
+}
+
+/// Waits until this line is the last one.
+async fn said(running: &Running, line: &str) {
     let said = async {
         while running.stderr().lines().last() != Some(line) {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -40,8 +45,16 @@ async fn edit(bin: &Bin, running: &Running, text: &str, line: &str) {
     }
 }
 
+/// Edits the settings and waits until the run has looked at them, of which nothing is said.
+async fn edit_silently(bin: &Bin, running: &Running, text: &str) {
+    let before = running.stderr();
+    bin.file("../home/settings.toml", text).unwrap();
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    assert_eq!(running.stderr(), before, "of {text}");
+}
+
 #[tokio::test]
-async fn each_change_is_said_once_on_standard_error_and_nothing_else() {
+async fn what_becomes_wrong_and_that_it_is_in_order_again_is_said_and_nothing_else() {
     if !needs("bash").unwrap() {
         return;
     }
@@ -53,23 +66,26 @@ async fn each_change_is_said_once_on_standard_error_and_nothing_else() {
             "reins: {path}:6: row `prompt`, field `config.persna`: unknown key; did you mean \
              `persona`?; the last good settings stay in force"
         );
-        let changed = format!(
-            "reins: from the next turn on: row `prompt` changed ({path}:4), row `grep` disabled \
-             ({path}:8)"
+        let in_order = "reins: the settings are in order again";
+        let gone = format!(
+            "reins: {}: the home is gone; put it right; the last good settings stay in force",
+            bin.home().display()
         );
-        let waits = format!(
-            "reins: {path}:12: row `agent-loop`: changed, which takes effect when Reins starts \
-             again"
-        );
-        let mended = "reins: the settings are in order again, as they were before";
-        bin.file("../home/settings.toml", format!("{QUICK}# a comment\n")).unwrap();
+        let good = format!("{QUICK}{CHANGED}\n{WAITS}");
+        edit_silently(&bin, &running, &good).await;
         edit(&bin, &running, &format!("{QUICK}{BROKEN}"), &broken).await;
-        bin.file("../home/settings.toml", format!("{QUICK}{BROKEN}# a comment\n")).unwrap();
-        edit(&bin, &running, &format!("{QUICK}{CHANGED}"), &changed).await;
-        let all = format!("{QUICK}{CHANGED}\n{WAITS}");
-        edit(&bin, &running, &all, &waits).await;
+        // The same mistake on another line, and another one that is tried.
+        edit_silently(&bin, &running, &format!("# moved\n{QUICK}{BROKEN}")).await;
+        edit_silently(&bin, &running, "[[row\n").await;
+        edit(&bin, &running, &good, in_order).await;
+        edit_silently(&bin, &running, QUICK).await;
         edit(&bin, &running, &format!("{QUICK}{BROKEN}"), &broken).await;
-        edit(&bin, &running, &all, mended).await;
+        edit(&bin, &running, &format!("{QUICK}{WAITS}"), in_order).await;
+        let away = bin.home().with_extension("away");
+        std::fs::rename(bin.home(), &away).unwrap();
+        said(&running, &gone).await;
+        std::fs::rename(&away, bin.home()).unwrap();
+        said(&running, in_order).await;
         bin.file("end", "").unwrap();
         let end = running.finish().await.unwrap();
 
@@ -77,7 +93,8 @@ async fn each_change_is_said_once_on_standard_error_and_nothing_else() {
         let no_sandbox = "reins: no sandbox yet: commands run with all your permissions \
                           (danger-full-access)";
         let said: Vec<&str> = end.stderr.lines().collect();
-        assert_eq!(said, [no_sandbox, &broken, &changed, &waits, &broken, mended], "{form}");
+        let expected = [no_sandbox, &broken, in_order, &broken, in_order, &gone, in_order];
+        assert_eq!(said, expected, "{form}");
         server.assert_clean();
         let bodies = server.json_bodies();
         assert_eq!(bodies[0]["messages"][0], bodies[1]["messages"][0], "the turn stays as it was");

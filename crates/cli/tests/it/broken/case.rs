@@ -4,7 +4,8 @@
 //!
 //! - `-- home/settings.toml` or `-- project/p.toml`: a file and its text. `PATH: escaped` has no
 //!   line ends but those written as `\n`, and bytes as `\x00`; other forms are `PATH: a folder`,
-//!   `a pipe`, `a link to TARGET`, `too large` and `closed` (nobody may read it).
+//!   `a pipe`, `a link to TARGET`, `too large`, `closed` (nobody may read it) and `a closed folder`
+//!   (nobody may look into it).
 //! - `-- added`: rows that the binary brings along.
 //! - `-- variables`: lines `NAME=VALUE` of the environment.
 //! - `-- options`: of every command; `-- options of run`: of that one besides. They are escaped.
@@ -174,6 +175,10 @@ fn make(path: &Path, form: &str, text: &str) {
             let mode = rustix::fs::Mode::from_raw_mode(0o600);
             rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, mode, 0)
                 .unwrap();
+        }
+        "a closed folder" => {
+            std::fs::create_dir(path).unwrap();
+            std::fs::set_permissions(path, Permissions::from_mode(0o0)).unwrap();
         }
         "closed" => {
             write(b"");
