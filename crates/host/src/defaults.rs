@@ -53,7 +53,7 @@ pub(crate) fn model(
         Err(failure) => failure,
     };
     let Some(row) = row_of(own, "default-model").or_else(|| row_of(rows, "default-model")) else {
-        return Err(vec![RowError { problem: failure.message, ..RowError::default() }]);
+        return Err(vec![RowError::new(failure.message)]);
     };
     let error = row_error(row, "model", failure.message);
     if error.file.is_none()
@@ -67,7 +67,7 @@ pub(crate) fn model(
             row.field_origin("model").place(),
             row.id
         );
-        return Err(vec![at(by, &provider.id, None, problem)]);
+        return Err(vec![RowError::at(by, problem)]);
     }
     Err(vec![error])
 }
@@ -86,19 +86,8 @@ fn row_of<'r>(rows: &'r [Row], plugin: &str) -> Option<&'r Row> {
 }
 
 fn row_error(row: &Row, field: &str, problem: String) -> RowError {
-    at(&row.field_origin(field), &row.id, Some(format!("config.{field}")), problem)
-}
-
-fn at(origin: &Origin, row: &str, field: Option<String>, problem: String) -> RowError {
-    RowError {
-        layer: origin.layer.clone(),
-        file: origin.file.clone(),
-        line: origin.line,
-        row: Some(row.to_owned()),
-        field,
-        problem,
-        ..RowError::default()
-    }
+    let field_of_row = Some(format!("config.{field}"));
+    RowError { field: field_of_row, ..RowError::at(&row.field_origin(field), problem) }
 }
 
 /// What is said of a service that no row provides: where the row that would is disabled, or which
@@ -112,16 +101,15 @@ pub(crate) fn missing<'r>(
     let plugins: Vec<&str> =
         plugins.filter(|plugin| plugin.provides.contains(&service)).map(|p| p.name).collect();
     let could = |row: &Row| plugins.contains(&&*row.plugin);
-    let disabled =
-        rows.find_map(|row| row.disabled_by.as_ref().filter(|_| could(row)).map(|by| (row, by)));
-    if let Some((row, by)) = disabled {
+    let disabled = rows.find_map(|row| row.disabled_by.as_ref().filter(|_| could(row)));
+    if let Some(by) = disabled {
         let problem = format!("Reins needs its service `{service}`; it must not be disabled");
-        return at(by, &row.id, None, problem);
+        return RowError::at(by, problem);
     }
     let problem = format!(
         "Reins needs service `{service}`, which no row provides; insert a row of plugin `{}`, or \
          add a bundle that has one",
         plugins.join("` or `")
     );
-    RowError { problem, ..RowError::default() }
+    RowError::new(problem)
 }

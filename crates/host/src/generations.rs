@@ -406,7 +406,7 @@ fn awaited<T>(done: Result<T, JoinError>) -> Option<T> {
 
 fn ends() -> Vec<RowError> {
     let problem = "Reins ends and reads no file any more".to_owned();
-    vec![RowError { problem, ..RowError::default() }]
+    vec![RowError::new(problem)]
 }
 
 fn scope_name(preset: &str) -> String {

@@ -266,8 +266,7 @@ fn of_host(error: HostError) -> Vec<RowError> {
     if let HostError::Rows(errors) = error {
         return errors;
     }
-    let problem = error.to_string();
-    vec![RowError { problem, ..RowError::default() }]
+    vec![RowError::new(error.to_string())]
 }
 
 /// Those of the errors that are not among the known ones, be these on another line.

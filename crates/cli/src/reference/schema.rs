@@ -171,12 +171,20 @@ fn define(catalog: &Catalog, plugin: &PluginSummary, definitions: &mut Map<Strin
     let editor = Editor { plugin: plugin.name };
     for (name, mut schema) in types.as_ref().and_then(Value::as_object).cloned().unwrap_or_default()
     {
-        editor.schema(&mut schema, true);
+        editor.schema(&mut schema, Extent::Whole);
         definitions.insert(type_name(plugin.name, &name), schema);
     }
-    editor.schema(&mut config, true);
+    editor.schema(&mut config, Extent::Whole);
     config["description"] = Value::from(plugin.summary);
     definitions.insert(config_name(plugin.name), config);
+}
+
+/// How much of a table a schema describes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    Whole,
+    /// Other keys may stand in another part.
+    Part,
 }
 
 /// Turns the schema of a Rust type into one of the TOML that the kernel takes for it.
@@ -185,8 +193,7 @@ struct Editor<'a> {
 }
 
 impl Editor<'_> {
-    /// `closes` is false for a part of a table: its other keys may stand in another part.
-    fn schema(&self, schema: &mut Value, closes: bool) {
+    fn schema(&self, schema: &mut Value, extent: Extent) {
         let Value::Object(map) = schema else { return };
         map.remove("$schema");
         // A name of the source.
@@ -196,12 +203,13 @@ impl Editor<'_> {
         }
         drop_null(map);
         let is_table = is_table(map);
-        if is_table && closes {
+        if is_table && extent == Extent::Whole {
             close(map);
         }
+        let of_branch = if is_table { Extent::Part } else { extent };
         for union in UNIONS {
             for branch in map.get_mut(union).and_then(Value::as_array_mut).into_iter().flatten() {
-                self.schema(branch, closes && !is_table);
+                self.schema(branch, of_branch);
             }
         }
         for key in ["properties", "patternProperties"] {
@@ -211,17 +219,17 @@ impl Editor<'_> {
             }
         }
         for key in ["additionalProperties", "items"] {
-            map.get_mut(key).into_iter().for_each(|inner| self.schema(inner, true));
+            map.get_mut(key).into_iter().for_each(|inner| self.schema(inner, Extent::Whole));
         }
         let items = map.get_mut("prefixItems").and_then(Value::as_array_mut);
-        items.into_iter().flatten().for_each(|item| self.schema(item, true));
+        items.into_iter().flatten().for_each(|item| self.schema(item, Extent::Whole));
         admit_references(map);
     }
 
     /// A constant alone in a table tells its variants apart, so it stays a constant.
     fn property(&self, property: &mut Value) {
         if property.get("const").is_none() {
-            self.schema(property, true);
+            self.schema(property, Extent::Whole);
         }
     }
 
