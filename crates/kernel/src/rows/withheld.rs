@@ -17,8 +17,8 @@ const MAX_SCHEME_CHARS: usize = 16;
 
 impl Catalog {
     /// A `config` of this plugin as it may be shown: `"[withheld]"` stands for every secret that is
-    /// written in it, and for what is not known to be none: all that an unknown plugin has, and keys
-    /// that the plugin does not know, which may be misspelt.
+    /// written in it, and for what is not known to be none: all that an unknown plugin has, and
+    /// keys that the plugin does not know, which may be misspelt.
     pub fn withhold(&self, plugin: &str, config: &toml::Table) -> toml::Table {
         let schema = self.schema(plugin).unwrap_or_else(|| serde_json::json!({ "type": "object" }));
         shown(config, &schema)

@@ -5,9 +5,9 @@
 //! either in lines (tables under headers, dotted keys) or in braces (inline tables, lists), and
 //! the two are edited differently.
 //!
-//! The writer of `toml_edit` is not used, since it touches the rest of a file: it drops a byte order
-//! mark, turns CRLF into LF, ends the last line, moves dotted keys together, drops the comment after
-//! a value that is replaced, and leaves that of an element that is cut to the next one.
+//! The writer of `toml_edit` is not used, since it touches the rest of a file: it drops a byte
+//! order mark, turns CRLF into LF, ends the last line, moves dotted keys together, drops the
+//! comment after a value that is replaced, and leaves that of an element that is cut to the next.
 
 mod braces;
 mod lines;
