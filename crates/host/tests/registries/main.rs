@@ -172,9 +172,7 @@ async fn round(
     let generation = composed(false).build(&catalog, 1, root).await.unwrap();
     let preset = generation.nested("preset test", composed(true), &catalog).await.unwrap();
 
-    let scopes: Vec<Scope> =
-        std::iter::successors(Some(preset.scope.clone()), |scope| scope.parent().cloned())
-            .collect();
+    let scopes: Vec<Scope> = preset.scope.outward().cloned().collect();
     assert_eq!(scopes.len(), 3, "preset, global, process");
     let contents = scopes.iter().flat_map(Scope::contents);
     let mut own = 0;
@@ -191,6 +189,8 @@ async fn round(
     let probes: Vec<(Weak<()>, Registration)> = scopes.iter().map(probe).collect();
     preset.stop().await;
     generation.stop().await;
+    // Both still hold their scopes, emptied.
+    drop((preset, generation));
     assert_eq!(processes_with_marker(mark), [0; 0], "commands that still run");
     for scope in &scopes {
         let left: Vec<_> =
@@ -198,7 +198,7 @@ async fn round(
         assert!(left.is_empty(), "{scope:?} still holds {left:?}");
         assert_eq!(scope.contributions(), 1, "the probe of {scope:?}");
     }
-    drop(scopes);
+    drop((scopes, preset, generation));
     for (alive, registration) in probes {
         assert!(alive.upgrade().is_none(), "somebody holds the scope of {registration:?}");
     }
