@@ -135,7 +135,7 @@ impl Blueprint {
         }
     }
 
-    /// Looks at the files; reads them when they changed and nobody seems to be writing them. It never
+    /// Looks at the files; reads them when they changed and nobody seems to be writing them. Never
     /// answers with what changed while it was read.
     pub(crate) fn look(&self, glance: &Glance) -> Option<Found> {
         let look = || Stamps::take(&*self.source, &glance.presets);
