@@ -219,7 +219,7 @@ async fn a_host_stops_with_agents_that_do_anything() {
     let House { host, server, home, scope, .. } = house;
     let store = Arc::clone(host.store());
     tokio::time::timeout(LONG, host.stop()).await.expect("the host stops");
-    let parents = std::iter::successors(Some(&scope), |scope| scope.parent());
+    let parents = scope.outward();
     assert_eq!(parents.map(|scope| scope.contributions()).sum::<usize>(), 0);
     until("no task is left", || tasks.has_at_least_the_tasks_of_now()).await;
     for (doing, agent, kept) in agents {

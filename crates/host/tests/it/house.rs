@@ -215,7 +215,7 @@ impl House {
     }
 
     pub(crate) fn rest(&self) -> Rest {
-        let scopes = std::iter::successors(Some(&self.scope), |scope| scope.parent());
+        let scopes = self.scope.outward();
         let contributions = scopes.map(Scope::contributions).collect();
         Rest { tasks: tokio::runtime::Handle::current().metrics().num_alive_tasks(), contributions }
     }
