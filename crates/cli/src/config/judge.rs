@@ -271,6 +271,11 @@ fn of_host(error: HostError) -> Vec<RowError> {
 
 /// Those of the errors that are not among the known ones, be these on another line.
 fn except(errors: &[RowError], known: &[RowError]) -> Vec<RowError> {
-    let is_new = |error: &&RowError| !known.iter().any(|known| known.is_same(error));
+    // What is said of a service names lines, which may be others now.
+    let needs = |error: &RowError| error.kind == RowErrorKind::NeedsService;
+    let is_same = |one: &RowError, other: &RowError| {
+        one.is_same(other) || needs(one) && needs(other) && one.row == other.row
+    };
+    let is_new = |error: &&RowError| !known.iter().any(|known| is_same(known, error));
     errors.iter().filter(is_new).cloned().collect()
 }

@@ -389,6 +389,10 @@ impl<'a> Desk<'a> {
         let file = self.file();
         let whole = whole_table(key, &errors);
         for error in &mut errors {
+            // What the kernel advises then is to take back the change that is not made.
+            if error.kind == RowErrorKind::NeedsService && error.row.as_deref() != Some(&*key.row) {
+                error.problem = format!("needs row `{}`", key.row);
+            }
             if error.file.as_deref() == Some(Path::new(&file)) {
                 error.line = 0;
                 if error.row.as_deref() == Some(&*key.row) {

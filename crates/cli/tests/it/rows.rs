@@ -13,7 +13,7 @@ fn bin() -> Bin {
 }
 
 /// Where a row of the shipped bundle is inserted, as errors name it.
-fn in_base(row: &str) -> String {
+pub(crate) fn in_base(row: &str) -> String {
     let bundle = include_str!("../../bundles/base.toml");
     let id = format!("id = \"{row}\"");
     let line = bundle.lines().position(|line| line == id).unwrap();

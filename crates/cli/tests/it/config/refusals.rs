@@ -229,6 +229,20 @@ async fn what_plugins_refused_before_hides_nothing_new() {
 }
 
 #[tokio::test]
+async fn a_row_that_misses_another_hinders_no_other_change() {
+    // The line that the message names moves.
+    let text = "[[row]]\nid = 'grep'\ndisabled = true\n\n[[row]]\nid = 'process'\n\
+                disabled = true\n";
+    let after = text.replacen("true\n", "true\n[row.config]\nmax_matches = 5\n", 1);
+    let note = format!(
+        "{}: row `bash`: needs service `process`, which no enabled row provides; enable row \
+         `process`, which {{file}}:7 disables",
+        crate::rows::in_base("bash")
+    );
+    written_with_notes(text, &["set", "grep.max_matches", "5"], &after, &[&note]).await;
+}
+
+#[tokio::test]
 async fn a_damaged_row_does_not_hide_a_wrong_value() {
     let text = "[[row]]\nid = 'bash'\ndisbled = true\n";
     let bin = with_settings(text);

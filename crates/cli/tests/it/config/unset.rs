@@ -212,7 +212,12 @@ async fn a_row_that_others_need_stays() {
     let bin = with_settings(text);
     let end = config(&bin, &["unset", "own"]).await;
     assert_eq!(end.code, Some(2));
-    assert!(end.stderr.contains("row `bash`: needs service `process`"), "{}", end.stderr);
+    let message = format!(
+        "{}: row `bash`: needs row `own`\nhint: {} is as it was\n",
+        crate::rows::in_base("bash"),
+        super::file_of(&bin).display()
+    );
+    assert_eq!(end.stderr, format!("reins: {message}"));
     assert_eq!(text_of(&bin), text);
 
     let text = "[[insert]]\nid = 'local'\nplugin = 'provider-chat'\nconfig = { vendor = \
