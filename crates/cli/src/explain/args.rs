@@ -6,6 +6,18 @@ use crate::args::ComposeArgs;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ExplainCommand {
+    #[command(flatten)]
+    OfAgents(OfAgents),
+    /// A profile: its bundles and the rows below your settings.
+    Profile {
+        /// The profile's name; all profiles if not given.
+        name: Option<String>,
+    },
+}
+
+/// What agents of a preset have.
+#[derive(Debug, Subcommand)]
+pub(crate) enum OfAgents {
     /// Where a tool comes from, what runs around its calls, and what the model is told of it.
     Tool {
         /// The tool's name; all tools if not given.
@@ -45,11 +57,6 @@ pub(crate) enum ExplainCommand {
         #[command(flatten)]
         compose: ComposeArgs,
     },
-    /// A profile: its bundles and the rows below your settings.
-    Profile {
-        /// The profile's name; all profiles if not given.
-        name: Option<String>,
-    },
     /// The system prompt and the facts for the current directory, with the rows behind them.
     Prompt {
         /// Only this section or fact.
@@ -70,4 +77,18 @@ pub(crate) struct ExplainArgs {
     pub(crate) preset: Option<String>,
     #[command(flatten)]
     pub(crate) compose: ComposeArgs,
+}
+
+impl OfAgents {
+    /// Where it is looked for; no preset = that of new sessions.
+    pub(super) fn scope(&self) -> (&ComposeArgs, Option<&str>) {
+        match self {
+            Self::Tool { of, .. }
+            | Self::Chain { of, .. }
+            | Self::Row { of, .. }
+            | Self::Field { of, .. }
+            | Self::Prompt { of, .. } => (&of.compose, of.preset.as_deref()),
+            Self::Preset { name, compose } => (compose, name.as_deref()),
+        }
+    }
 }

@@ -16,41 +16,27 @@ use std::path::Path;
 use reins_host::Explain;
 use reins_kernel::nearest;
 
-use crate::args::ComposeArgs;
 use crate::exit::{self, CliError};
 use crate::start::Start;
 use crate::terminal;
 
 pub(crate) use args::ExplainCommand;
+use args::OfAgents;
 pub(crate) use page::taken;
 pub(crate) use value::json_as_toml;
 
 pub(crate) async fn explain(start: &Start, command: ExplainCommand) -> Result<u8, CliError> {
     let text = match &command {
+        ExplainCommand::OfAgents(command) => mounted(start, command).await,
         ExplainCommand::Profile { name: None } => profile::list(start),
         ExplainCommand::Profile { name: Some(name) } => profile::one(start, name),
-        ExplainCommand::Tool { of, .. }
-        | ExplainCommand::Chain { of, .. }
-        | ExplainCommand::Row { of, .. }
-        | ExplainCommand::Field { of, .. }
-        | ExplainCommand::Prompt { of, .. } => {
-            mounted(start, &command, &of.compose, of.preset.as_deref()).await
-        }
-        ExplainCommand::Preset { name, compose } => {
-            mounted(start, &command, compose, name.as_deref()).await
-        }
     };
     terminal::output(&text?)?;
     Ok(exit::COMPLETED)
 }
 
-/// What is seen in the scope of a preset.
-async fn mounted(
-    start: &Start,
-    command: &ExplainCommand,
-    compose: &ComposeArgs,
-    preset: Option<&str>,
-) -> Result<String, CliError> {
+async fn mounted(start: &Start, command: &OfAgents) -> Result<String, CliError> {
+    let (compose, preset) = command.scope();
     let host = start.host(compose, None).await?;
     let text = match host.explain(preset).await {
         Ok(explain) => text(start, &explain, command).await,
@@ -60,31 +46,25 @@ async fn mounted(
     text
 }
 
-async fn text(
-    start: &Start,
-    explain: &Explain,
-    command: &ExplainCommand,
-) -> Result<String, CliError> {
+async fn text(start: &Start, explain: &Explain, command: &OfAgents) -> Result<String, CliError> {
     match command {
-        ExplainCommand::Tool { name: None, .. } => Ok(tool::list(explain)),
-        ExplainCommand::Tool { name: Some(name), full, .. } => tool::one(explain, name, *full),
-        ExplainCommand::Chain { name: None, .. } => Ok(chain::list(explain)),
-        ExplainCommand::Chain { name: Some(name), .. } => chain::one(explain, name),
-        ExplainCommand::Row { id: None, .. } => Ok(row::list(explain)),
-        ExplainCommand::Row { id: Some(id), .. } => row::one(explain, id),
-        ExplainCommand::Field { field: None, .. } => Ok(field::list(explain)),
-        ExplainCommand::Field { field: Some(field), of } => {
+        OfAgents::Tool { name: None, .. } => Ok(tool::list(explain)),
+        OfAgents::Tool { name: Some(name), full, .. } => tool::one(explain, name, *full),
+        OfAgents::Chain { name: None, .. } => Ok(chain::list(explain)),
+        OfAgents::Chain { name: Some(name), .. } => chain::one(explain, name),
+        OfAgents::Row { id: None, .. } => Ok(row::list(explain)),
+        OfAgents::Row { id: Some(id), .. } => row::one(explain, id),
+        OfAgents::Field { field: None, .. } => Ok(field::list(explain)),
+        OfAgents::Field { field: Some(field), of } => {
             field::one(explain, &of.compose.profile, field)
         }
-        ExplainCommand::Preset { name: None, compose } => {
+        OfAgents::Preset { name: None, compose } => {
             preset::list(explain, &start.files(compose, None))
         }
-        ExplainCommand::Preset { name: Some(_), compose } => {
+        OfAgents::Preset { name: Some(_), compose } => {
             preset::one(explain, &start.files(compose, None))
         }
-        ExplainCommand::Profile { name: None } => profile::list(start),
-        ExplainCommand::Profile { name: Some(name) } => profile::one(start, name),
-        ExplainCommand::Prompt { section, raw, .. } => {
+        OfAgents::Prompt { section, raw, .. } => {
             let prompt = explain.prompt(start.cwd.clone()).await;
             prompt::text(explain, &prompt, section.as_deref(), *raw)
         }
