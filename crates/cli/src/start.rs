@@ -81,8 +81,7 @@ impl Start {
 }
 
 pub(crate) fn row_errors(errors: &[RowError]) -> CliError {
-    let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
-    CliError::config(lines.join("\n"))
+    CliError::config(RowError::lines(errors))
 }
 
 /// As one word of a shell.

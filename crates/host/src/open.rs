@@ -31,7 +31,7 @@ pub struct Host {
 #[non_exhaustive]
 pub enum HostError {
     /// Rows that cannot be mounted, or layers that cannot be read.
-    #[error("{}", lines(.0))]
+    #[error("{}", RowError::lines(.0))]
     Rows(Vec<RowError>),
     /// The model cannot be used.
     #[error("{0}")]
@@ -78,7 +78,7 @@ pub enum HostError {
     /// The agent preset that the session used last is gone or broken.
     #[error(
         "{}\nsession {session} uses this agent preset; go on with another one: --preset {instead}",
-        lines(errors)
+        RowError::lines(errors)
     )]
     SessionPreset {
         /// The session.
@@ -435,11 +435,6 @@ fn found<S: ?Sized + Send + Sync + 'static>(
     let found = scope.service::<S>();
     missing.extend(found.is_none().then_some(name));
     found
-}
-
-fn lines(errors: &[RowError]) -> String {
-    let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
-    lines.join("\n")
 }
 
 fn advice(unreadable: usize) -> String {

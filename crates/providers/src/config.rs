@@ -180,7 +180,6 @@ pub(crate) enum Given {
 #[derive(Clone)]
 pub(crate) struct Route {
     pub(crate) row: String,
-    pub(crate) vendor: String,
     pub(crate) id: String,
     pub(crate) aliases: Vec<String>,
     pub(crate) base_url: Option<String>,
@@ -234,7 +233,6 @@ impl Route {
         };
         Ok(Self {
             row: row.to_owned(),
-            vendor: vendor.name,
             id,
             aliases,
             base_url: config.base_url,
@@ -267,6 +265,16 @@ fn check(config: &ProviderConfig, vendor: &Vendor) -> Result<(), ConfigError> {
     }
     if let Some(fault) = config.base_url.as_deref().and_then(base_fault) {
         return Err(ConfigError::field("base_url", fault));
+    }
+    for (field, name) in
+        [("api_key_env", &config.api_key_env), ("base_url_env", &config.base_url_env)]
+    {
+        // The value is not repeated: a key in the place of its variable is the commonest slip.
+        if name.as_deref().is_some_and(|name| !is_variable(name)) {
+            let problem = "is no name of an environment variable, such as `DEEPSEEK_API_KEY`; what \
+                           the variable holds does not belong here";
+            return Err(ConfigError::field(field, problem));
+        }
     }
     for (name, value) in &config.headers {
         let field = || format!("headers.{name}");
@@ -319,6 +327,11 @@ fn check(config: &ProviderConfig, vendor: &Vendor) -> Result<(), ConfigError> {
         return Err(ConfigError::field("max_tokens", "an answer needs at least 1 token"));
     }
     Ok(())
+}
+
+fn is_variable(name: &str) -> bool {
+    let is_inner = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    name.starts_with(|c: char| !c.is_ascii_digit()) && name.chars().all(is_inner)
 }
 
 fn check_models(models: &[Model]) -> Result<(), ConfigError> {

@@ -18,6 +18,9 @@ pub const PLUGINS: &[PluginDef] = &[
     PluginDef::of::<ClockPlugin>(),
 ];
 
+/// More threads than that help no file system.
+const MAX_CONCURRENT: usize = 1024;
+
 struct FsPlugin;
 
 /// Local files.
@@ -25,7 +28,7 @@ struct FsPlugin;
 #[serde(default, deny_unknown_fields)]
 struct FsConfig {
     /// File operations that run at once; further ones wait.
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = MAX_CONCURRENT))]
     concurrent: usize,
 }
 
@@ -45,8 +48,9 @@ impl Plugin for FsPlugin {
     }
 
     fn mount(config: FsConfig, mount: &mut Mount<'_>) -> Result<(), MountError> {
-        if config.concurrent == 0 {
-            return Err(MountError::new("at least 1 is needed").at("concurrent"));
+        if !(1..=MAX_CONCURRENT).contains(&config.concurrent) {
+            let problem = format!("must be between 1 and {MAX_CONCURRENT}");
+            return Err(MountError::new(problem).at("concurrent"));
         }
         mount.provide::<dyn Fs>(Arc::new(LocalFs::new(config.concurrent)))
     }

@@ -16,16 +16,18 @@ use crate::plugin::{ConfigError, PluginDef};
 /// hiding them would garble the text.
 pub(super) const SECRET_MIN_BYTES: usize = 4;
 
-/// Evaluates the row's references and checks it; what is wrong goes to `errors`.
+/// Evaluates the row's references, which may bring `left` bytes more, and checks it; what is wrong
+/// goes to `errors`.
 pub(super) fn check_row(
     row: &mut Row,
     catalog: &Catalog,
     references: &References<'_>,
+    left: &mut usize,
     errors: &mut Vec<RowError>,
 ) {
     let mut ready = Ready::default();
     let mut bad = Vec::new();
-    let mut expansion = Expansion { references, ready: &mut ready, bad: &mut bad };
+    let mut expansion = Expansion { references, left, ready: &mut ready, bad: &mut bad };
     let config = toml::Value::Table(row.config.clone());
     let mut value = expansion.value(&config, "");
     match catalog.get(&row.plugin) {
@@ -65,6 +67,7 @@ fn unknown_plugin(row: &Row, catalog: &Catalog) -> RowError {
 
 struct Expansion<'a> {
     references: &'a References<'a>,
+    left: &'a mut usize,
     ready: &'a mut Ready,
     bad: &'a mut Vec<(String, BadReference)>,
 }
@@ -91,7 +94,7 @@ impl Expansion<'_> {
     }
 
     fn text(&mut self, text: &str, path: &str) -> String {
-        match expand(text, self.references) {
+        match expand(text, self.references, self.left) {
             Ok(expanded) => {
                 if expanded.text != text {
                     self.ready.referring.push(path.to_owned());

@@ -6,7 +6,7 @@ use super::check::check_row;
 use super::error::{RowError, RowWarning};
 use super::layer::{ConfigText, Form, Item, Layer, Source, read_layer};
 use super::nearest::nearest;
-use super::reference::References;
+use super::reference::{MAX_REFERRED_BYTES, References};
 use super::withheld::Withheld;
 use crate::{Catalog, Origin};
 
@@ -139,8 +139,9 @@ fn checked(
 ) -> Result<Composition, Vec<RowError>> {
     let mut errors = Vec::new();
     let Composition { mut rows, warnings } = applied(layers, form, &mut errors);
+    let mut left = MAX_REFERRED_BYTES;
     for row in &mut rows {
-        check_row(row, catalog, references, &mut errors);
+        check_row(row, catalog, references, &mut left, &mut errors);
     }
     // Stable, so within a layer the order of checks stays; layers sort by their first mention.
     let rank = |error: &RowError| layers.iter().position(|layer| *layer.name == *error.layer);

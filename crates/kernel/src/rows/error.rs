@@ -48,6 +48,9 @@ pub enum RowErrorKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowWarning(pub RowError);
 
+/// Errors that are told at once; nobody reads more.
+const MAX_LINES: usize = 100;
+
 impl RowError {
     /// One that blames no place.
     pub fn new(problem: String) -> Self {
@@ -63,6 +66,16 @@ impl RowError {
             row: Some((*origin.row).to_owned()),
             ..Self::new(problem)
         }
+    }
+
+    /// Errors for people, one a line; of very many the first hundred.
+    pub fn lines(errors: &[Self]) -> String {
+        let mut lines: Vec<String> =
+            errors.iter().take(MAX_LINES).map(ToString::to_string).collect();
+        if errors.len() > MAX_LINES {
+            lines.push(format!("and {} more", errors.len() - MAX_LINES));
+        }
+        lines.join("\n")
     }
 
     /// Whether the other says the same, be it on another line.

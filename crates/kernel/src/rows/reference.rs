@@ -51,7 +51,16 @@ const MAX_ALONE_BYTES: usize = 64;
 const KNOWN: &str = "known are `${home}`, `${env:NAME}`, `${env:NAME:-default}`; \
                      write `$${` for a plain `${`";
 
-pub(super) fn expand(text: &str, references: &References<'_>) -> Result<Expanded, BadReference> {
+/// Bytes that all references of a composition together may bring, so that a short text cannot name a
+/// long value again and again until memory is full.
+pub(super) const MAX_REFERRED_BYTES: usize = 16 * 1024 * 1024;
+
+/// Evaluates a string; what its references bring is taken off `left`.
+pub(super) fn expand(
+    text: &str,
+    references: &References<'_>,
+    left: &mut usize,
+) -> Result<Expanded, BadReference> {
     let mut expanded = Expanded::default();
     let mut rest = text;
     while let Some(at) = rest.find("${") {
@@ -71,7 +80,15 @@ pub(super) fn expand(text: &str, references: &References<'_>) -> Result<Expanded
         // The whole value, as far as that can be a name, is no secret itself.
         let alone = reference == text && reference.len() <= MAX_ALONE_BYTES;
         let quoted = |bad: BadReference| BadReference { beside: !bad.unset && !alone, ..bad };
+        let before = expanded.text.len();
         evaluate(reference, references, &mut expanded).map_err(quoted)?;
+        let brought = expanded.text.len() - before;
+        *left = left.checked_sub(brought).ok_or_else(|| {
+            BadReference::new(format!(
+                "the references of all rows bring more than {MAX_REFERRED_BYTES} bytes; write fewer \
+                 of them"
+            ))
+        })?;
         rest = &rest[at + end + 1..];
     }
     expanded.text.push_str(rest);

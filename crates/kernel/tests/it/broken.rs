@@ -440,3 +440,34 @@ fn deep_nesting_is_an_error_and_no_overflow() {
         assert!(!problems.is_empty() && problems.iter().all(|text| text.len() < 1000));
     }
 }
+
+#[test]
+fn references_to_long_values_have_a_limit_in_all() {
+    let long = "x".repeat(1024 * 1024);
+    let references = References { env: &|_| Some(long.clone()), home: "/home".as_ref() };
+    let text = |times: usize| {
+        let roots = "${env:LONG}".repeat(times);
+        format!(
+            "[[insert]]\nid = \"read\"\nplugin = \"tool-read\"\nconfig = {{ root = \"{roots}\" }}\n"
+        )
+    };
+    assert!(compose(&[layer("a", None, &text(16))], &catalog(), &references).is_ok());
+    let errors = compose(&[layer("a", None, &text(17))], &catalog(), &references).unwrap_err();
+    assert_eq!(
+        errors.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        [
+            "a:4: row `read`, field `config.root`: the references of all rows bring more than 16777216 \
+          bytes; write fewer of them"
+        ]
+    );
+}
+
+#[test]
+fn of_very_many_errors_the_first_are_told() {
+    let rows: String =
+        (0..150).map(|n| format!("[[insert]]\nid = \"r{n}\"\nplugin = \"x\"\n")).collect();
+    let errors = compose(&[layer("a", None, &rows)], &catalog(), &references()).unwrap_err();
+    let told = RowError::lines(&errors);
+    assert_eq!((errors.len(), told.lines().count()), (150, 101));
+    assert!(told.ends_with("\nand 50 more"), "{told}");
+}

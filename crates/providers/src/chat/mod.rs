@@ -235,6 +235,13 @@ fn has_port(host: &str) -> bool {
     after_address.rsplit_once(':').is_none_or(|(_, port)| port.parse::<u16>().is_ok())
 }
 
+/// An address for a message: without what stands before an `@` and after a `?`.
+fn without_secrets(base: &str) -> String {
+    let (base, query) = base.split_once('?').map_or((base, ""), |(base, _)| (base, "?…"));
+    let host = base.rsplit_once('@').map(|(_, host)| host);
+    host.map_or_else(|| format!("{base}{query}"), |host| format!("…@{host}{query}"))
+}
+
 /// What is wrong with a base URL, to be read after what it came from.
 pub(crate) fn base_fault(base: &str) -> Option<String> {
     let base = trimmed(base);
@@ -248,6 +255,6 @@ pub(crate) fn base_fault(base: &str) -> Option<String> {
     if !no_url && base.ends_with("/chat/completions") {
         return Some("must not hold `/chat/completions`, which is appended to it".to_owned());
     }
-    let quoted = error::quote(base);
+    let quoted = error::quote(&without_secrets(base));
     no_url.then(|| format!("is no base URL such as `https://api.deepseek.com`: `{quoted}`"))
 }

@@ -133,3 +133,27 @@ fn rows_that_cannot_work() {
         assert!(message.contains(words), "{message}");
     }
 }
+
+#[test]
+fn what_may_hold_a_key_is_not_repeated() {
+    let row = "vendor = \"compatible\"\n";
+    for field in ["api_key_env", "base_url_env"] {
+        let said = refused(&format!("{row}base_url = \"http://h\"\n{field} = \"sk-SECRET\""));
+        assert_eq!(said.0, field);
+        assert!(said.1.contains("is no name of an environment variable"), "{said:?}");
+        assert!(!said.1.contains("SECRET"), "{said:?}");
+    }
+    let urls = [
+        "u:SECRET@host/v1",
+        "ftp://u:SECRET@host",
+        "https://u:SECRET@h",
+        "https://h/v1?key=SECRET",
+    ];
+    for url in urls {
+        let said = refused(&format!("{row}base_url = \"{url}\""));
+        assert_eq!(said.0, "base_url");
+        assert!(!said.1.contains("SECRET"), "{said:?}");
+    }
+    let said = refused(&format!("{row}base_url = \"http://127.0.0.1:35835;\""));
+    assert!(said.1.contains("is no base URL"), "{said:?}");
+}
