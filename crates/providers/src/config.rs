@@ -266,16 +266,7 @@ fn check(config: &ProviderConfig, vendor: &Vendor) -> Result<(), ConfigError> {
     if let Some(fault) = config.base_url.as_deref().and_then(base_fault) {
         return Err(ConfigError::field("base_url", fault));
     }
-    for (field, name) in
-        [("api_key_env", &config.api_key_env), ("base_url_env", &config.base_url_env)]
-    {
-        // The value is not repeated: a key in the place of its variable is the commonest slip.
-        if name.as_deref().is_some_and(|name| !is_variable(name)) {
-            let problem = "is no name of an environment variable, such as `DEEPSEEK_API_KEY`; what \
-                           the variable holds does not belong here";
-            return Err(ConfigError::field(field, problem));
-        }
-    }
+    check_variables(config)?;
     for (name, value) in &config.headers {
         let field = || format!("headers.{name}");
         let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
@@ -325,6 +316,20 @@ fn check(config: &ProviderConfig, vendor: &Vendor) -> Result<(), ConfigError> {
     }
     if config.max_tokens == Some(0) {
         return Err(ConfigError::field("max_tokens", "an answer needs at least 1 token"));
+    }
+    Ok(())
+}
+
+/// The value is not repeated: a key in the place of its variable is the commonest slip.
+fn check_variables(config: &ProviderConfig) -> Result<(), ConfigError> {
+    for (field, name) in
+        [("api_key_env", &config.api_key_env), ("base_url_env", &config.base_url_env)]
+    {
+        if name.as_deref().is_some_and(|name| !is_variable(name)) {
+            let problem = "is no name of an environment variable, such as `DEEPSEEK_API_KEY`; what \
+                           the variable holds does not belong here";
+            return Err(ConfigError::field(field, problem));
+        }
     }
     Ok(())
 }

@@ -51,8 +51,8 @@ const MAX_ALONE_BYTES: usize = 64;
 const KNOWN: &str = "known are `${home}`, `${env:NAME}`, `${env:NAME:-default}`; \
                      write `$${` for a plain `${`";
 
-/// Bytes that all references of a composition together may bring, so that a short text cannot name a
-/// long value again and again until memory is full.
+/// Bytes that all references of a composition together may bring, so that a short text cannot name
+/// a long value again and again until memory is full.
 pub(super) const MAX_REFERRED_BYTES: usize = 16 * 1024 * 1024;
 
 /// Evaluates a string; what its references bring is taken off `left`.
