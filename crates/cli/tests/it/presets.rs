@@ -90,6 +90,23 @@ async fn minimal_is_a_shell_and_an_editor_that_needs_no_read_and_stays_until_ano
 }
 
 #[tokio::test]
+async fn what_the_shell_changes_the_editor_of_minimal_edits_again() {
+    let edit = |old, new| json!({"file_path": "a.txt", "old_string": old, "new_string": new});
+    let shell = json!({"command": "echo more >> a.txt", "description": "Adds a line"});
+    let acts = script().call("edit", edit("one", "two")).then().call("bash", shell).then();
+    let acts = acts.call("edit", edit("two", "three")).then().text("done");
+    let (server, bin) = served(acts);
+    bin.file("a.txt", "one\n").unwrap();
+    runs(&bin, &["--preset", "minimal"]).await;
+    let text = std::fs::read_to_string(bin.project().join("a.txt")).unwrap();
+    assert_eq!(text, "three\nmore\n");
+    let told = &server.json_bodies()[0]["tools"].to_string();
+    assert!(told.contains("Look at the file first."), "{told}");
+    assert!(!told.contains("use write"), "{told}");
+    server.assert_clean();
+}
+
+#[tokio::test]
 async fn a_session_is_shown_with_its_presets_and_what_was_called_with_its_turn() {
     let (server, bin) = served(script().text("ok").forever());
     bin.file("../home/prompts/gap.md", "Fill $1.\n").unwrap();
