@@ -358,7 +358,7 @@ async fn a_home_that_goes_away_is_no_home_without_settings() {
     std::fs::rename(&home, &away).unwrap();
     tokio::time::sleep(crate::rig::SETTLED).await;
     let gone = format!("{}: the home is gone; put it right", home.display());
-    assert_eq!(broken(&house.look().await), [gone.clone()]);
+    assert_eq!(broken(&house.look().await), std::slice::from_ref(&gone));
     let refused = house.host.preset("minimal").await.map(drop).unwrap_err();
     assert_eq!(refused.to_string(), gone);
     std::fs::rename(&away, &home).unwrap();
