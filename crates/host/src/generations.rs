@@ -60,7 +60,11 @@ impl ProcessGenerations {
     pub(crate) async fn start(
         blueprint: Blueprint,
     ) -> Result<(Arc<Self>, Vec<RowWarning>), Vec<RowError>> {
-        let (composition, stamps, calm) = blueprint.first()?;
+        let blueprint = Arc::new(blueprint);
+        let reading = Arc::clone(&blueprint);
+        // On a thread of its own, for a file system may not answer: the caller can go away.
+        let read = spawn_blocking(move || reading.first()).await;
+        let (composition, stamps, calm) = awaited(read).unwrap_or_else(|| Err(ends()))?;
         let warnings = composition.warnings.clone();
         let generation = composition.build(&blueprint.catalog, 1, blueprint.root()).await?;
         let scope = &generation.scope;
@@ -79,7 +83,7 @@ impl ProcessGenerations {
             broken: None,
         };
         let generations = Self {
-            blueprint: Arc::new(blueprint),
+            blueprint,
             watch,
             state: Mutex::new(state),
             users: Users::default(),

@@ -134,7 +134,7 @@ pub struct Opened {
 
 impl Host {
     /// Builds the first generation. Also answers with what has no effect in it and was probably
-    /// meant to.
+    /// meant to. When this is dropped, nobody waits for files any more that do not answer.
     ///
     /// # Errors
     /// Everything that is wrong with the rows, or a row that the host needs is not enabled; nothing

@@ -72,7 +72,7 @@ pub(crate) async fn open(
 ) -> Result<Opened, CliError> {
     let lasting = extra.is_none();
     let cwd = directory(start, args.cwd.as_ref())?;
-    let host = start.host(&args.compose, extra).await?;
+    let host = signals.before(start.host(&args.compose, extra)).await?;
     let news = News::of(&host);
     if let Some(note) = unread(start, &cwd, &host.scope().await) {
         terminal::note(&format!("reins: {note}"));

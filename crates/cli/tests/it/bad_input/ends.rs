@@ -7,6 +7,7 @@ use reins_testkit::{
     Acts, At, Bin, Fault, Finished, Running, StrictServer, Transcript, processes_with_marker,
     script,
 };
+use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat, open};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
@@ -162,6 +163,33 @@ async fn a_second_ctrl_c_ends_the_process_at_once() {
     assert!(messages.contains("Its effects may have happened"), "{messages}");
     let log = transcript(&bin).only(&["tool/result"]);
     assert!(log.as_str().contains("TOOL_OUTCOME_UNKNOWN"), "{log}");
+}
+
+#[tokio::test]
+async fn a_run_that_waits_for_its_patch_ends_at_the_first_signal() {
+    for (signal, code, said) in [
+        (Signal::INT, 130, "reins: interrupted\n"),
+        (Signal::TERM, 143, "reins: asked to end\n"),
+        (Signal::HUP, 143, "reins: asked to end\n"),
+    ] {
+        let bin = bin();
+        let pipe = bin.project().join("pipe");
+        mknodat(CWD, &pipe, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+        let run = bin.spawn(["run", "--patch", "pipe", "hi"], None).await.unwrap();
+        // Can be opened when somebody reads, and is never written to.
+        let writer = loop {
+            match open(&pipe, OFlags::WRONLY | OFlags::NONBLOCK, Mode::empty()) {
+                Ok(writer) => break writer,
+                Err(_) => tokio::time::sleep(Duration::from_millis(1)).await,
+            }
+        };
+        let begun = Instant::now();
+        send(&run, signal);
+        let end = run.finish().await.unwrap();
+        assert!(begun.elapsed() < SOON, "it took {:?}", begun.elapsed());
+        assert_eq!((end.code, end.stderr.as_str()), (Some(code), said));
+        drop(writer);
+    }
 }
 
 async fn appears(bin: &Bin, file: &str) {
