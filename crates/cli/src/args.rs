@@ -73,7 +73,7 @@ pub(crate) struct ComposeArgs {
     /// The stack of layers to run with: default, sdk, or one of your own.
     #[arg(long, value_name = "NAME", default_value = DEFAULT_PROFILE)]
     pub(crate) profile: String,
-    /// A file of rows on top of all others; may be given several times.
+    /// A file of rows on top of all others, `-` is standard input; may be given several times.
     #[arg(long, value_name = "FILE")]
     pub(crate) patch: Vec<PathBuf>,
 }

@@ -50,7 +50,8 @@ async fn with_model(start: &Start, base_url: &str, project: TempDir) -> Result<u
     };
     let signals = Signals::listen(Output::Text)?;
     let args = run_args(project.path());
-    let opened = open(start, &args, signals, Some(layer), Typed::text(PROMPT)).await?;
+    let opened =
+        open(start, &args, signals, Some(layer), async { Ok(Typed::text(PROMPT)) }).await?;
     let project = project.keep();
     terminal::note(&format!(
         "reins demo: the model is SCRIPTED, its answers come from a file in this program.\n\

@@ -21,6 +21,21 @@ pub(super) enum ReadFile {
     Unusable(Flaw),
 }
 
+/// Standard input as a file.
+pub(crate) const STDIN: &str = "/dev/stdin";
+
+/// The file that an option names.
+pub(super) fn of_option(path: &Path) -> PathBuf {
+    if path == Path::new("-") { PathBuf::from(STDIN) } else { path.to_owned() }
+}
+
+/// How many of these patches are standard input, by whatever name.
+pub(crate) fn from_stdin(patches: &[PathBuf]) -> usize {
+    let of = |path: &Path| path.metadata().ok().map(|found| (found.dev(), found.ino()));
+    let Some(input) = of(Path::new(STDIN)) else { return 0 };
+    patches.iter().filter(|patch| of(&of_option(patch)) == Some(input)).count()
+}
+
 /// Why a file is of no use.
 pub(super) struct Flaw {
     /// One-based; 0 = the whole.

@@ -11,7 +11,8 @@ use reins_host::{LayerSource, Stamp};
 use reins_kernel::{Layer, RowError};
 
 pub(crate) use file::{Names, PLAIN_NAMES};
-use file::{ReadFile, read, read_of_home, read_or_drain, stamp};
+use file::{ReadFile, of_option, read, read_of_home, read_or_drain, stamp};
+pub(crate) use file::{STDIN, from_stdin};
 pub(crate) use profile::{DEFAULT as DEFAULT_PROFILE, description as profile_description};
 
 /// Name of the layer of `<home>/settings.toml`.
@@ -58,7 +59,7 @@ enum First {
 impl Files {
     /// The layers of `profile`, in this order: its bundles, `added` (what the binary brings along,
     /// see [`Additions`](crate::Additions)), its own rows, the settings of the home, the patches,
-    /// `extra`. Nothing is read yet.
+    /// `extra`. A patch `-` is standard input. Nothing is read yet.
     pub fn new(
         home: PathBuf,
         profile: String,
@@ -66,7 +67,7 @@ impl Files {
         added: Option<&'static str>,
         extra: Option<Layer>,
     ) -> Self {
-        let patch = |path: &PathBuf| Patch { path: path.clone(), first: OnceLock::new() };
+        let patch = |path: &PathBuf| Patch { path: of_option(path), first: OnceLock::new() };
         let patches = patches.iter().map(patch).collect();
         Self { home, home_seen: OnceLock::new(), profile, patches, added, extra }
     }

@@ -29,6 +29,7 @@ use news::News;
 use output::Report;
 pub(crate) use output::{early, without_turn};
 use progress::Progress;
+use prompt::Asked;
 pub(crate) use prompt::Typed;
 
 const CWD_HINT: &str = "give a directory that exists, or leave --cwd out for the current one";
@@ -39,9 +40,9 @@ pub(crate) async fn run(start: &Start, args: RunArgs) -> u8 {
     let output = args.output;
     let began = Instant::now();
     let opened = async {
+        let asked = Asked::of(&args.prompt, &args.compose.patch)?;
         let signals = Signals::listen(output)?;
-        let typed = signals.before(prompt::read(&args.prompt)).await?;
-        open(start, &args, signals, None, typed).await
+        open(start, &args, signals, None, asked.read()).await
     };
     match opened.await {
         Ok(opened) => opened.go(start, began).await.0,
@@ -62,13 +63,13 @@ pub(crate) struct Opened {
 }
 
 /// Opens the session that the arguments ask for; `extra` is a layer on top of all others, which
-/// only this process has.
+/// only this process has. The prompt is taken when all layers are read.
 pub(crate) async fn open(
     start: &Start,
     args: &RunArgs,
     signals: Signals,
     extra: Option<Layer>,
-    typed: Typed,
+    typed: impl Future<Output = Result<Typed, CliError>>,
 ) -> Result<Opened, CliError> {
     let lasting = extra.is_none();
     let cwd = directory(start, args.cwd.as_ref())?;
@@ -95,7 +96,7 @@ pub(crate) async fn open(
     };
     // Before the session is made, so that a name that does not exist leaves none behind.
     let opening = async {
-        let prompt = command::expand(&host.scope().await, typed).await?;
+        let prompt = command::expand(&host.scope().await, typed.await?).await?;
         Ok((host.open(order).await?, prompt))
     };
     match signals.before(opening).await {

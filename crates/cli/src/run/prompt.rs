@@ -3,9 +3,11 @@
 use std::ffi::OsString;
 use std::io::{IsTerminal, Read};
 use std::os::unix::fs::FileTypeExt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::exit::CliError;
+use crate::layers::{STDIN, from_stdin};
 use crate::terminal;
 
 /// More piped input than that is refused, in bytes.
@@ -42,47 +44,95 @@ pub(super) fn join(text: &str, input: &str) -> String {
     }
 }
 
-/// Takes arguments and piped input.
-pub(super) async fn read(words: &[OsString]) -> Result<Typed, CliError> {
-    let mut texts = Vec::new();
-    for word in words {
-        let text = word.to_str().ok_or_else(|| {
+/// What a prompt is to be made from.
+pub(super) struct Asked {
+    words: Vec<String>,
+    reads_input: bool,
+}
+
+impl Asked {
+    /// From the arguments, and from standard input unless that is one of the patches. Reads nothing
+    /// yet.
+    pub(super) fn of(words: &[OsString], patches: &[PathBuf]) -> Result<Self, CliError> {
+        let texts = texts_of(words)?;
+        let from_input = texts == ["-"];
+        if !from_input && texts.iter().any(|text| text == "-") {
+            return Err(CliError::usage(
+                "`-` reads the prompt from standard input and stands alone",
+            )
+            .with_hint(
+                "piped input is added to a prompt without `-`; a prompt with a dash of its \
+                     own is one argument in quotes",
+            ));
+        }
+        let input = Input::of_process();
+        let is_patch = match input {
+            Input::Nothing => false,
+            Input::Piped | Input::Typed => is_patch(patches)?,
+        };
+        let is_blank = texts.iter().all(|text| text.trim().is_empty());
+        if is_patch && (from_input || is_blank) {
+            return Err(CliError::usage("standard input is the patch")
+                .with_hint("give the prompt as an argument"));
+        }
+        let reads_input = from_input || (input == Input::Piped && !is_patch);
+        Ok(Self { words: if from_input { Vec::new() } else { texts }, reads_input })
+    }
+
+    /// Takes the piped input, too.
+    pub(super) async fn read(self) -> Result<Typed, CliError> {
+        let input = if self.reads_input { read_input().await? } else { String::new() };
+        let typed = Typed { words: self.words, input };
+        if join(&typed.argument(), &typed.input).trim().is_empty() {
+            return Err(CliError::usage("the prompt is empty")
+                .with_hint("reins run \"what to do\", or pipe text into `reins run -`"));
+        }
+        Ok(typed)
+    }
+}
+
+fn texts_of(words: &[OsString]) -> Result<Vec<String>, CliError> {
+    let text = |word: &OsString| {
+        word.to_str().map(str::to_owned).ok_or_else(|| {
             let shown = word.to_string_lossy();
             CliError::usage(format!("the prompt `{shown}` is not UTF-8"))
                 .with_hint("pass the text through a file or pipe in UTF-8")
-        })?;
-        texts.push(text);
-    }
-    let from_input = texts == ["-"];
-    if !from_input && texts.contains(&"-") {
-        return Err(CliError::usage("`-` reads the prompt from standard input and stands alone")
-            .with_hint(
-                "piped input is added to a prompt without `-`; a prompt with a dash of its own is \
-                 one argument in quotes",
-            ));
-    }
-    let input = if from_input || brings_input()? { read_input().await? } else { String::new() };
-    let words =
-        if from_input { Vec::new() } else { texts.into_iter().map(str::to_owned).collect() };
-    let typed = Typed { words, input };
-    if join(&typed.argument(), &typed.input).trim().is_empty() {
-        return Err(CliError::usage("the prompt is empty")
-            .with_hint("reins run \"what to do\", or pipe text into `reins run -`"));
-    }
-    Ok(typed)
+        })
+    };
+    words.iter().map(text).collect()
 }
 
-/// Whether standard input is a pipe, socket or file, as opposed to a terminal or `/dev/null`.
-fn brings_input() -> Result<bool, CliError> {
-    let stdin = std::io::stdin();
-    if stdin.is_terminal() {
-        return Ok(false);
+/// Whether standard input is one of the patches; it can be read once.
+fn is_patch(patches: &[PathBuf]) -> Result<bool, CliError> {
+    match from_stdin(patches) {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(CliError::usage("standard input is given as a patch more than once")
+            .with_hint("keep one --patch of it")),
     }
-    let Ok(kind) = std::fs::metadata("/dev/stdin").map(|found| found.file_type()) else {
-        // Closed.
-        return Ok(false);
-    };
-    Ok(kind.is_fifo() || kind.is_socket() || kind.is_file())
+}
+
+/// What standard input is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Input {
+    /// `/dev/null` and its like, or closed.
+    Nothing,
+    /// A pipe, socket or file.
+    Piped,
+    /// A terminal.
+    Typed,
+}
+
+impl Input {
+    fn of_process() -> Self {
+        if std::io::stdin().is_terminal() {
+            return Self::Typed;
+        }
+        match std::fs::metadata(STDIN).map(|found| found.file_type()) {
+            Ok(kind) if kind.is_fifo() || kind.is_socket() || kind.is_file() => Self::Piped,
+            _ => Self::Nothing,
+        }
+    }
 }
 
 async fn read_input() -> Result<String, CliError> {

@@ -67,6 +67,60 @@ fn shell(server: &StrictServer) -> Bin {
 }
 
 #[tokio::test]
+async fn standard_input_is_a_patch_or_a_part_of_the_prompt_and_never_both() {
+    let patch = b"[[row]]\nid = \"prompt\"\nconfig = { persona = \"Of the pipe.\" }\n";
+    for name in ["-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0", "/proc/thread-self/fd/0"] {
+        let server = StrictServer::start(script().text("read")).unwrap();
+        let piped = bin().model_at(&server.base_url());
+        let end = piped.run_with_input(["run", "--patch", name, "hi"], patch).await.unwrap();
+        assert_eq!(end.code, Some(0), "{name}: {}", end.stderr);
+        let messages = server.json_bodies()[0]["messages"].clone();
+        assert!(messages[0]["content"].as_str().unwrap().starts_with("Of the pipe."), "{name}");
+        assert_eq!(messages.to_string().matches("Of the pipe").count(), 1, "{messages}");
+        for prompt in [&["-"][..], &[], &[" "]] {
+            let options = ["run", "--patch", name];
+            let args = options.iter().chain(prompt);
+            let end = bin().run_with_input(args, patch).await.unwrap();
+            assert_eq!((end.code, end.stdout.as_str()), (Some(2), ""));
+            assert_eq!(
+                end.stderr,
+                "reins: standard input is the patch\nhint: give the prompt as an argument\n"
+            );
+        }
+    }
+    let twice = ["run", "--patch", "-", "--patch", "/dev/stdin", "hi"];
+    let end = bin().run_with_input(twice, patch).await.unwrap();
+    assert_eq!(end.code, Some(2));
+    assert_eq!(
+        end.stderr,
+        "reins: standard input is given as a patch more than once\n\
+         hint: keep one --patch of it\n"
+    );
+}
+
+/// The prompt of a run whose patch and input come from redirections of the shell.
+async fn prompt_in_shell(redirected: &str) -> String {
+    let server = StrictServer::start(script().text("read")).unwrap();
+    let bin = shell(&server);
+    bin.file("p.toml", "[[row]]\nid = \"prompt\"\nconfig = { persona = \"Of it.\" }\n").unwrap();
+    bin.file("text", "some text").unwrap();
+    let end = bin.run(["-c", &format!("\"$reins\" run {redirected}")]).await.unwrap();
+    assert_eq!(end.code, Some(0), "{redirected}: {}", end.stderr);
+    let messages = server.json_bodies()[0]["messages"].clone();
+    assert!(messages[0]["content"].as_str().unwrap().starts_with("Of it."), "{redirected}");
+    let user = messages.as_array().unwrap().iter().find(|message| message["role"] == "user");
+    user.unwrap()["content"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn only_a_patch_that_is_standard_input_takes_it_from_the_prompt() {
+    assert_eq!(prompt_in_shell("--patch /dev/stdin hi < p.toml").await, "hi");
+    assert_eq!(prompt_in_shell("--patch <(cat p.toml) hi < text").await, "hi\n\nsome text");
+    assert_eq!(prompt_in_shell("--patch /dev/fd/3 - 3< p.toml < text").await, "some text");
+    assert_eq!(prompt_in_shell("--patch /dev/null --patch p.toml hi < /dev/null").await, "hi");
+}
+
+#[tokio::test]
 async fn closed_streams_are_no_error() {
     let acts = script().text("answer").forever();
     let server = StrictServer::start(acts).unwrap();
