@@ -256,6 +256,14 @@ pub enum FsError {
         /// As asked.
         path: PathBuf,
     },
+    /// A new file cannot stand in for the old one, which may not be written in place.
+    #[error("a new file cannot take the place of `{}`: {problem}", path.display())]
+    NotReplaceable {
+        /// As asked.
+        path: PathBuf,
+        /// What the old one has that a new one cannot have.
+        problem: String,
+    },
     /// The operating system says no.
     #[error("no permission for `{}`: {problem}", path.display())]
     Permission {
@@ -294,6 +302,7 @@ impl FsError {
             Self::Stale { .. } => "FS_STALE_VERSION",
             Self::Exists { .. } => "FS_NOT_OBSERVED",
             Self::Moved { .. } => "FS_MOVED",
+            Self::NotReplaceable { .. } => "FS_NOT_REPLACEABLE",
             Self::Permission { .. } => "FS_PERMISSION_DENIED",
             Self::Pattern { .. } => "SEARCH_INVALID_PATTERN",
             Self::Io { .. } => "FS_IO_ERROR",

@@ -102,6 +102,26 @@ async fn keeps_mode_attributes_and_links() {
 }
 
 #[tokio::test]
+async fn what_must_stay_whole_is_not_written_in_place() {
+    let folder = folder_with("f", "old");
+    let top = folder.path();
+    let whole = |content: &str, old: &str| {
+        LocalFs::default().replace_whole(top, "f", content.into(), had(old))
+    };
+    fs::hard_link(top.join("f"), top.join("twin")).unwrap();
+    let error = whole("new", "old").await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "a new file cannot take the place of `f`: it has 2 names (hard links)"
+    );
+    assert_eq!(fs::read(top.join("f")).unwrap(), b"old");
+    assert_eq!(names(top), ["f", "twin"]);
+    fs::remove_file(top.join("twin")).unwrap();
+    whole("new", "old").await.unwrap();
+    assert_eq!(fs::read(top.join("f")).unwrap(), b"new");
+}
+
+#[tokio::test]
 async fn keeps_owner_attributes_and_access_lists() {
     let folder = folder_with("f", "old");
     let path = folder.path().join("f");
@@ -298,6 +318,11 @@ fn a_killed_writer_leaves_the_old_or_the_new_content() {
         child.wait().unwrap();
         let content = fs::read_to_string(&path).unwrap();
         assert!(content == long("a") || content == long("b"), "{} bytes", content.len());
+        // What is left can be told from all else.
+        let left = names(folder.path()).into_iter().filter(|name| name != "f");
+        for name in left {
+            assert!(LocalFs::is_temporary(name.as_ref()), "{name}");
+        }
     }
 }
 
@@ -312,6 +337,14 @@ pub(crate) async fn without_permission(top: &Path) {
     refused(replace(top, "closed/sub/new", "x", Expect::Absent).await);
     refused(replace(top, "closed/locked", "x", Expect::Any).await);
     refused(replace(top, "open/locked", "x", had("old")).await);
+    for (path, why) in [
+        ("closed/mine", "its folder takes no new files"),
+        ("open/theirs", "a file of yours cannot have its owner and group"),
+    ] {
+        let error = LocalFs::default().replace_whole(top, path, b"x".into(), had("old")).await;
+        let error = error.unwrap_err().to_string();
+        assert_eq!(error, format!("a new file cannot take the place of `{path}`: {why}"));
+    }
     // The folder takes no new name, but the file itself may be written.
     replace(top, "closed/mine", "x", had("old")).await.unwrap();
     // The owner could not be kept by a new file.

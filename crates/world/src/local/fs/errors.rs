@@ -46,6 +46,7 @@ pub(super) fn about(error: FsError, asked: &Path) -> FsError {
         | FsError::Stale { path }
         | FsError::Exists { path }
         | FsError::Moved { path }
+        | FsError::NotReplaceable { path, .. }
         | FsError::Permission { path, .. }
         | FsError::Io { path, .. } => *path = asked.to_path_buf(),
         FsError::Pattern { .. } => {}

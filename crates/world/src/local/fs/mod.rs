@@ -19,6 +19,7 @@ mod stop;
 mod tests;
 mod xattrs;
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,6 +53,32 @@ impl LocalFs {
             permits: Arc::new(Semaphore::new(concurrent.max(1))),
             locks: Arc::new(Locks::default()),
         }
+    }
+
+    /// As [`Fs::replace`], for content of which a half would do harm. The old file is never written
+    /// in place, and who is killed leaves the old content or the new one.
+    ///
+    /// # Errors
+    /// Those of [`Fs::replace`], and [`FsError::NotReplaceable`]: the old file has several names,
+    /// is a mount point, has an owner who cannot be kept, or its folder takes no new files.
+    pub fn replace_whole(
+        &self,
+        cwd: &Path,
+        path: &str,
+        content: Vec<u8>,
+        expect: Expect,
+    ) -> BoxFuture<'static, Result<Replaced, FsError>> {
+        let (cwd, path, locks) = (cwd.to_path_buf(), path.to_owned(), Arc::clone(&self.locks));
+        self.run(PathBuf::from(&path), move |stop| {
+            let wanted = replace::Wanted::new(content, expect).never_in_place();
+            replace::replace(&locks, &cwd, &path, &wanted, stop)
+        })
+    }
+
+    /// Whether this is the name of a file that [`Fs::replace`] makes beside another one, and leaves
+    /// there when its process is killed.
+    pub fn is_temporary(name: &OsStr) -> bool {
+        replace::is_temporary(name)
     }
 
     fn run<T: Send + 'static>(

@@ -32,6 +32,10 @@ use crate::fs::{ContentHash, Expect, FileKind, FsError, Replaced};
 const STRIPES: usize = 64;
 const NAME_TRIES: u32 = 8;
 
+/// Between the two stand 16 characters.
+const TEMP_START: &str = ".reins-";
+const TEMP_END: &str = ".tmp";
+
 /// Serialises mutations of one path; some different paths share a lock, which only costs time.
 pub(super) struct Locks {
     hasher: RandomState,
@@ -67,12 +71,19 @@ pub(super) struct Wanted {
     content: Vec<u8>,
     hash: ContentHash,
     expect: Expect,
+    /// Whether the old file may be written in place.
+    in_place: bool,
 }
 
 impl Wanted {
     pub(super) fn new(content: Vec<u8>, expect: Expect) -> Self {
         let hash = hash::of_bytes(&content);
-        Self { content, hash, expect }
+        Self { content, hash, expect, in_place: true }
+    }
+
+    /// For content of which a half would be worse than the old one.
+    pub(super) fn never_in_place(self) -> Self {
+        Self { in_place: false, ..self }
     }
 }
 
@@ -142,8 +153,8 @@ struct Old {
 
 /// Why a new file cannot stand in for the old one, or another end.
 enum Beside {
-    /// Write the old one in place.
-    InPlace,
+    /// Write the old one in place; why.
+    InPlace(String),
     Error(FsError),
 }
 
@@ -160,7 +171,7 @@ impl Task<'_> {
             return match self.write_beside(None) {
                 Ok(()) => Ok(true),
                 // Only asked for when there is an old file.
-                Err(Beside::InPlace) => Err(self.refused(Errno::BUSY)),
+                Err(Beside::InPlace(_)) => Err(self.refused(Errno::BUSY)),
                 Err(Beside::Error(error)) => Err(error),
             };
         };
@@ -176,12 +187,16 @@ impl Task<'_> {
             .map_err(|errno| self.refused(errno))?;
         let beside = match old.stat.st_nlink {
             1 => self.write_beside(Some(&old)),
-            _ => Err(Beside::InPlace),
+            names => Err(Beside::InPlace(format!("it has {names} names (hard links)"))),
         };
         match beside {
             Ok(()) => {}
             Err(Beside::Error(error)) => return Err(error),
-            Err(Beside::InPlace) => {
+            Err(Beside::InPlace(why)) if !self.wanted.in_place => {
+                let path = self.real.to_path_buf();
+                return Err(FsError::NotReplaceable { path, problem: why });
+            }
+            Err(Beside::InPlace(_)) => {
                 let _one_at_a_time = hold(&locks.in_place);
                 self.write_in_place(&old)?;
             }
@@ -232,7 +247,7 @@ impl Task<'_> {
     fn write_beside(&self, old: Option<&Old>) -> Result<(), Beside> {
         let (mut temp, mut file) = match (Temp::create(self.dir, old.is_some()), old) {
             (Err(Errno::ACCESS | Errno::PERM | Errno::ROFS), Some(_)) => {
-                return Err(Beside::InPlace);
+                return Err(Beside::InPlace("its folder takes no new files".to_owned()));
             }
             (Err(Errno::NOENT), _) => return Err(self.moved().into()),
             (created, _) => created.map_err(|errno| self.refused(errno))?,
@@ -250,7 +265,9 @@ impl Task<'_> {
         match published {
             Ok(()) => temp.gone = true,
             // A mount point, as container tools make of single files.
-            Err(Errno::BUSY) if old.is_some() => return Err(Beside::InPlace),
+            Err(Errno::BUSY) if old.is_some() => {
+                return Err(Beside::InPlace("it is a mount point".to_owned()));
+            }
             Err(Errno::EXIST) => return Err(self.taken().into()),
             Err(Errno::ISDIR | Errno::NOTDIR | Errno::NOENT) => return Err(self.moved().into()),
             Err(errno) => return Err(self.refused(errno).into()),
@@ -264,7 +281,8 @@ impl Task<'_> {
         if (fresh.st_uid, fresh.st_gid) != (old.stat.st_uid, old.stat.st_gid) {
             let owner = (Uid::from_raw(old.stat.st_uid), Gid::from_raw(old.stat.st_gid));
             if fchown(file, Some(owner.0), Some(owner.1)).is_err() {
-                return Err(Beside::InPlace);
+                let why = "a file of yours cannot have its owner and group";
+                return Err(Beside::InPlace(why.to_owned()));
             }
         }
         fchmod(file, Mode::from_raw_mode(old.stat.st_mode))
@@ -311,6 +329,15 @@ impl Task<'_> {
     }
 }
 
+/// Whether a file of this name holds new content that waits to be published.
+pub(super) fn is_temporary(name: &OsStr) -> bool {
+    let name = name.to_str().and_then(|name| name.strip_prefix(TEMP_START));
+    let random = name.and_then(|name| name.strip_suffix(TEMP_END));
+    random.is_some_and(|random| {
+        random.len() == 16 && random.bytes().all(|byte| byte.is_ascii_hexdigit())
+    })
+}
+
 /// A file with a random name that goes unless it was published.
 struct Temp<'a> {
     dir: &'a Dir,
@@ -326,7 +353,7 @@ impl<'a> Temp<'a> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let mut tries = NAME_TRIES;
         loop {
-            let name = OsString::from(format!(".reins-{:016x}.tmp", random()));
+            let name = OsString::from(format!("{TEMP_START}{:016x}{TEMP_END}", random()));
             match openat(dir, &name, flags | OFlags::NOFOLLOW, mode) {
                 Ok(fd) => return Ok((Self { dir, name, gone: false }, File::from(fd))),
                 Err(Errno::EXIST) if tries > 0 => tries -= 1,
