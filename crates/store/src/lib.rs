@@ -12,7 +12,7 @@ mod service;
 
 pub use config::StoreConfig;
 pub use error::StoreError;
-pub use jsonl::JsonlStore;
+pub use jsonl::{JsonlStore, check_home};
 pub use log::{Log, Subscription};
 pub use plugin::PLUGIN;
 pub use service::{

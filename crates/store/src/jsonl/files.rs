@@ -108,7 +108,10 @@ pub(crate) fn read_whole(path: &Path, limit: u64) -> Result<Option<Vec<u8>>, Sto
 
 /// Says why a home cannot be used for writing, before anything is written. The home need not
 /// exist; then its nearest existing parent is judged.
-pub(crate) fn check_home(home: &Path) -> Result<(), StoreError> {
+///
+/// # Errors
+/// It belongs to another user, is no folder, or takes no files.
+pub fn check_home(home: &Path) -> Result<(), StoreError> {
     let (existing, is_home) = nearest_existing(home)?;
     let meta = fs::metadata(&existing).map_err(|e| StoreError::io(&existing, e))?;
     if !meta.is_dir() {

@@ -16,6 +16,7 @@ use futures_util::future::BoxFuture;
 use reins_schema::{Event, Header, SessionId};
 use reins_session::{Fold, KnownTypes};
 
+pub use files::check_home;
 pub(crate) use folder::Folder;
 pub(crate) use lease::Lease;
 pub(crate) use scan::Scanner;
