@@ -17,8 +17,9 @@ const MAX_SCHEME_CHARS: usize = 16;
 
 impl Catalog {
     /// A `config` of this plugin as it may be shown: `"[withheld]"` stands for every secret that is
-    /// written in it, and for what is not known to be none: all that an unknown plugin has, and
-    /// keys that the plugin does not know, which may be misspelt.
+    /// written in it, and for what is not known to be none: all that an unknown plugin has, keys
+    /// that the plugin does not know, which may be misspelt, and every text with an address that
+    /// holds a name or password (`://user:password@`), whatever its field is for.
     pub fn withhold(&self, plugin: &str, config: &toml::Table) -> toml::Table {
         let schema = self.schema(plugin).unwrap_or_else(|| serde_json::json!({ "type": "object" }));
         shown(config, &schema)
@@ -117,7 +118,9 @@ impl<'a> Walk<'a> {
             }
             // One of two values is no secret.
             toml::Value::Boolean(_) => {}
-            leaf if parts.secret => self.leaf(leaf, ready, path),
+            leaf if parts.secret || leaf.as_str().is_some_and(holds_login) => {
+                self.leaf(leaf, ready, path);
+            }
             _ => {}
         }
     }
@@ -153,4 +156,47 @@ fn is_reference(text: &str) -> bool {
     let name = rest.strip_prefix("${env:").and_then(|rest| rest.strip_suffix('}'));
     // What stands after `:-` is a value.
     name.map(|name| name.strip_suffix(":-").unwrap_or(name)).is_some_and(is_variable)
+}
+
+/// Whether an address in this text holds a name or password that is written there. A name is none
+/// beside a password that is only referred to.
+fn holds_login(text: &str) -> bool {
+    let plain = without_references(text);
+    let refers = plain.len() < text.len();
+    plain.split("://").skip(1).any(|rest| {
+        let end = |c: char| c.is_whitespace() || "\"'`<>".contains(c);
+        let word = rest.split(end).next().unwrap_or_default();
+        let Some((login, _)) = place_of(word).rsplit_once('@') else { return false };
+        let (name, password) = login.split_once(':').unwrap_or((login, ""));
+        !password.is_empty() || !(name.is_empty() || refers)
+    })
+}
+
+/// The place that an address begins with, up to its path; behind a port there is nothing of it.
+fn place_of(address: &str) -> &str {
+    let place = address.split(['/', '?', '#']).next().unwrap_or_default();
+    let port = place.rsplit_once(':').map(|(_, port)| port);
+    let is_whole = place.contains('@')
+        || place.starts_with('[')
+        || port.is_none_or(|port| port.chars().all(|c| c.is_ascii_digit()));
+    // A password may hold what should have been escaped.
+    if is_whole { place } else { address }
+}
+
+/// Without every `${env:NAME}`.
+fn without_references(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("${env:") {
+        plain.push_str(before);
+        rest = match after.split_once('}') {
+            Some((name, after)) if is_variable(name.strip_suffix(":-").unwrap_or(name)) => after,
+            _ => {
+                plain.push_str("${env:");
+                after
+            }
+        };
+    }
+    plain.push_str(rest);
+    plain
 }

@@ -295,6 +295,46 @@ fn what_is_not_known_to_be_no_secret_is_withheld() {
 }
 
 #[test]
+fn an_address_with_a_login_is_withheld_in_every_field() {
+    let shows = |text: &str| {
+        let config = toml::toml! { name = "x" };
+        let config = toml::Table::from_iter(config.into_iter().map(|(key, _)| (key, text.into())));
+        let shown = catalog().withhold("everything", &config);
+        assert_eq!(composed(&config.to_string()).unwrap().dump().contains("[withheld]"), {
+            shown["name"].as_str() == Some("[withheld]")
+        });
+        shown["name"].as_str() == Some(text)
+    };
+    for secret in [
+        "http://u:p@h/",
+        "http://token@h",
+        "http://token:@h",
+        "see http://h/x, and https://u:p@h:1 too",
+        "http://u:p/with/slashes@h",
+        "http://u:p?x#y@h",
+        "http://u:p${env:TOKEN}@h",
+        "http://u:${env:TOKEN:-p}@h",
+        "postgres://u:p@[::1]/d",
+    ] {
+        assert!(!shows(secret), "{secret}");
+    }
+    for plain in [
+        "http://h/@scope",
+        "http://h:8000/@scope",
+        "http://[::1]:8000/@x",
+        "http://[::1]/@x",
+        "http://h, or mail me@x.org",
+        "me@x.org",
+        "http://u:${env:TOKEN}@h",
+        "http://${env:TOKEN}@h",
+        "http://${env:TOKEN}:${env:TOKEN}@h",
+        "://",
+    ] {
+        assert!(shows(plain), "{plain}");
+    }
+}
+
+#[test]
 fn a_dump_without_written_secrets_says_nothing_of_them() {
     let dump = composed("name = \"n\"\nkey = \"${env:TOKEN}\"\n").unwrap().dump();
     assert!(!dump.contains("withheld") && dump.contains("key = \"${env:TOKEN}\""), "{dump}");
