@@ -25,10 +25,15 @@ pub(crate) fn of_preset(errors: Vec<RowError>, name: &str, rows: &[Row]) -> Vec<
     let place = |error: RowError| {
         // One without a layer is about the name, which the row says.
         if error.layer.is_empty() {
-            return RowError {
-                suggestion: error.suggestion,
-                ..row_error(row, "preset", error.problem)
+            let problem = match referring(row, "preset", name) {
+                Some(written) => format!(
+                    "`{written}` gives the name of no agent preset; `reins explain preset` lists \
+                     them"
+                ),
+                None => error.problem,
             };
+            let suggestion = error.suggestion;
+            return RowError { suggestion, ..row_error(row, "preset", problem) };
         }
         let own =
             row_error(row, "preset", format!("agent preset `{name}` cannot be used: {error}"));
@@ -55,7 +60,7 @@ pub(crate) fn model(
     let Some(row) = row_of(own, "default-model").or_else(|| row_of(rows, "default-model")) else {
         return Err(vec![RowError::new(failure.message)]);
     };
-    let error = row_error(row, "model", failure.message);
+    let error = row_error(row, "model", named(failure.message, row, rows, &model.0));
     if error.file.is_none()
         && let Some((provider, by)) = changed_provider(rows, &model.0)
     {
@@ -63,13 +68,40 @@ pub(crate) fn model(
         let problem = format!(
             "{told}; new sessions use model `{}` of it ({}): undo this, or give row `{}` another \
              model",
-            model.0,
+            referring(row, "model", &model.0).unwrap_or(&model.0),
             row.field_origin("model").place(),
             row.id
         );
         return Err(vec![RowError::at(by, problem)]);
     }
     Err(vec![error])
+}
+
+/// What a field holds as written, when that is not its value: references bring values that no
+/// message may show.
+fn referring<'r>(row: &'r Row, field: &str, value: &str) -> Option<&'r str> {
+    let written = row.config.get(field)?.as_str()?;
+    (written != value).then_some(written)
+}
+
+/// What is said of the model of this row, with its reference in place of the value.
+fn named(message: String, row: &Row, rows: &[Row], value: &str) -> String {
+    // As for what plugins say: what is shorter is no secret.
+    const SECRET_MIN_BYTES: usize = 4;
+    let Some(written) = referring(row, "model", value) else { return message };
+    let (provider, model) = value.split_once('/').unwrap_or(("", value));
+    let mut hidden = vec![value, provider, model];
+    hidden.retain(|part| !part.is_empty() && rows.iter().all(|row| row.id != *part));
+    let name = |message: String, part: &&str| {
+        message.replace(&format!("`{part}`"), &format!("`{written}`"))
+    };
+    let message = hidden.iter().fold(message, name);
+    if hidden.iter().any(|part| part.len() >= SECRET_MIN_BYTES && message.contains(part)) {
+        return format!(
+            "`{written}` gives no model that can be used; models are written provider/model"
+        );
+    }
+    message
 }
 
 /// The provider of a model, when a person's file disabled or changed it last; and where.
