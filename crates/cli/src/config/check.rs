@@ -1,5 +1,7 @@
 //! `reins config check`
 
+use std::io::ErrorKind;
+
 use reins_agent::{CommandError, find_command, list_commands};
 use reins_host::{Host, HostError};
 use reins_kernel::RowError;
@@ -24,6 +26,11 @@ struct Fine {
 /// each preset, what a new session would have, and the rows of the other profiles. Prompts are
 /// read.
 pub(super) async fn check(start: &Start, args: &ComposeArgs) -> Result<String, CliError> {
+    let home = &start.home;
+    // Nothing of a home that is closed can be said to be fine.
+    if home.read_dir().is_err_and(|error| error.kind() != ErrorKind::NotFound) {
+        reins_store::check_home(home)?;
+    }
     let (mut fine, mut errors) = (Fine::default(), Vec::new());
     match Host::start(start.blueprint(args, None)?).await {
         Ok((host, warnings)) => {
@@ -42,6 +49,8 @@ pub(super) async fn check(start: &Start, args: &ComposeArgs) -> Result<String, C
     if !errors.is_empty() {
         return Err(CliError::config(errors.join("\n")));
     }
+    // As a run would say it.
+    reins_store::check_home(home)?;
     let Fine { rows, presets, profiles, prompts } = fine;
     let of = |number: usize, one: &str| count(number as u64, one);
     Ok(format!(

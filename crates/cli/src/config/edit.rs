@@ -35,6 +35,7 @@ pub(super) async fn edit(start: &Start, profile: &ProfileArgs) -> Result<(), Cli
     files.below_settings().map_err(|errors| crate::start::row_errors(&errors))?;
     let has_terminal = std::io::stdin().is_terminal() && terminal::is_interactive();
     let editor = editor(&start.env, has_terminal)?;
+    file::check_home(&start.home)?;
     file::make_home(&start.home)?;
     let path = file::target(&start.home).await?;
     let is_new = make_when_absent(&start.home).await?;

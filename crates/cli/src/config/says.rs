@@ -12,7 +12,6 @@ use crate::terminal::one_line;
 
 /// Longest value that is shown whole, in cells of a terminal.
 const WIDTH: usize = 60;
-const WITHHELD: &str = "[withheld]";
 
 /// A row, and what is known of its fields.
 pub(super) struct Says<'a> {
@@ -68,7 +67,7 @@ impl Says<'_> {
         let table = config.as_table().cloned().unwrap_or_default();
         let shown = Value::Table(self.catalog.withhold(self.plugin, &table));
         if let Some(value) = model::get(&shown, path) {
-            return one_line(&without_passwords(value.clone()).to_string(), WIDTH);
+            return one_line(&value.to_string(), WIDTH);
         }
         match self.default(path) {
             Some(default) => format!("{} (default)", one_line(&default, WIDTH)),
@@ -98,24 +97,6 @@ fn means(description: &str, path: &[Segment]) -> bool {
         }
     });
     rest == Some("")
-}
-
-/// An address may hold a password whatever its field is for.
-fn without_passwords(value: Value) -> Value {
-    match value {
-        Value::Table(table) => {
-            let fields = table.into_iter().map(|(name, value)| (name, without_passwords(value)));
-            Value::Table(fields.collect())
-        }
-        Value::Array(list) => Value::Array(list.into_iter().map(without_passwords).collect()),
-        Value::String(text) if holds_password(&text) => Value::String(WITHHELD.to_owned()),
-        other => other,
-    }
-}
-
-fn holds_password(text: &str) -> bool {
-    let after = text.split_once("://").map(|(_, rest)| rest);
-    after.is_some_and(|rest| rest.split('/').next().is_some_and(|place| place.contains('@')))
 }
 
 #[cfg(test)]

@@ -41,6 +41,7 @@ struct Draft {
 
 pub(super) async fn set(start: &Start, args: &SetArgs) -> Result<u8, CliError> {
     let (typed, value) = key::and_value(&args.key, args.value.as_deref())?;
+    file::check_home(&start.home)?;
     file::make_home(&start.home)?;
     let desk = Desk::open(start, &args.profile).await?;
     let key = desk.key(typed)?;
@@ -84,6 +85,7 @@ pub(super) async fn set(start: &Start, args: &SetArgs) -> Result<u8, CliError> {
 }
 
 pub(super) async fn unset(start: &Start, args: &UnsetArgs) -> Result<u8, CliError> {
+    file::check_home(&start.home)?;
     if !start.home.exists() {
         return Err(CliError::usage(format!("`{}`: there is nothing to unset", args.key)));
     }

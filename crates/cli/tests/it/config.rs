@@ -138,6 +138,80 @@ async fn secrets_are_not_printed() {
 }
 
 #[tokio::test]
+async fn a_password_in_an_address_is_not_printed_whatever_the_field_is_for() {
+    let bin = with_settings(
+        "[[row]]\nid = 'prompt'\nconfig = { persona = 'Ask http://u:sk-not@h:1/v1 first.' }\n\
+         [[row]]\nid = 'deepseek'\nconfig = { vendor = 'deepseek', base_url = \
+         'http://u:sk-not@h:1/v1' }\n[[row]]\nid = 'prompts'\nconfig = { folder = \
+         '/p/http://me@x/a' }\n",
+    );
+    for args in [
+        &["config", "dump"][..],
+        &["explain", "row", "deepseek"],
+        &["explain", "row", "prompt"],
+        &["explain", "field", "deepseek.base_url"],
+        &["explain", "field", "prompt.persona"],
+        &["config", "check"],
+        &["config", "unset", "prompt.persona"],
+    ] {
+        let end = bin.run(args).await.unwrap();
+        let said = format!("{}{}", end.stdout, end.stderr);
+        assert!(!said.is_empty() && !said.contains("sk-not"), "{args:?}: {said}");
+    }
+    let dump = config(&bin, &["dump"]).await.stdout;
+    assert!(dump.contains("base_url = \"[withheld]\"\n"), "{dump}");
+    assert!(dump.contains("folder = \"[withheld]\"\n"), "{dump}");
+}
+
+#[tokio::test]
+async fn what_a_variable_gives_as_a_default_is_named_by_its_reference() {
+    let row = |id: &str, field: &str, value: &str| {
+        with_settings(&format!("[[row]]\nid = 'default-{id}'\nconfig.{field} = '{value}'\n"))
+    };
+    let only = "${env:WANTED}";
+    for (bin, wanted, says) in [
+        (row("model", "model", only), "sk-no/such", "there is no provider `${env:WANTED}`; pro"),
+        (row("model", "model", only), "sk-no", "`${env:WANTED}` is not a model; models are "),
+        (
+            row("model", "model", only),
+            "deepseek/sk-no",
+            "provider `deepseek` has no model `${env:WANTED}`; its models are ",
+        ),
+        (
+            row("model", "model", "deepseek/${env:WANTED}"),
+            "sk-no",
+            "provider `deepseek` has no model `deepseek/${env:WANTED}`; its models are ",
+        ),
+        (
+            row("preset", "preset", only),
+            "sk-no",
+            "`${env:WANTED}` gives the name of no agent preset; `reins explain preset` lists them",
+        ),
+    ] {
+        let bin = bin.env("WANTED", wanted).env("DEEPSEEK_API_KEY", "a-key");
+        for args in [&["config", "check"][..], &["run", "hi"]] {
+            let end = bin.run(args).await.unwrap();
+            assert_eq!(end.code, Some(2), "{args:?}: {}", end.stderr);
+            assert!(end.stderr.contains(says), "wanted {says} in {}", end.stderr);
+            assert!(!end.stderr.contains("sk-no"), "{args:?}: {}", end.stderr);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_refused_switch_shows_no_layer_of_the_check_itself() {
+    for row in ["store", "clock", "fs", "process"] {
+        let bin = bin();
+        let end = config(&bin, &["set", &format!("{row}.disabled"), "true"]).await;
+        assert_eq!(end.code, Some(2), "{row}");
+        let needs = format!(": needs row `{row}`\n");
+        assert!(end.stderr.contains(&needs), "{row}: {}", end.stderr);
+        assert!(!end.stderr.contains("check"), "{row}: {}", end.stderr);
+        assert!(!file_of(&bin).exists());
+    }
+}
+
+#[tokio::test]
 async fn a_shipped_preset_that_the_settings_leave_without_a_tool_is_a_warning_of_check() {
     let bin = with_settings("[[row]]\nid = \"bash\"\ndisabled = true\n");
     let end = config(&bin, &["check"]).await;

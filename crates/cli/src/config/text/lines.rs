@@ -85,24 +85,17 @@ impl<'t> Lines<'t> {
         blocks
     }
 
-    /// Takes the node away, with the comments that stand directly above its statements and
-    /// headers, and after the last statement of a header.
+    /// Takes the node away, with the comment that is surely its own. What else is commented in it
+    /// or below it stays: it may be something that waits to be switched on again.
     pub(super) fn cut(&self, visit: Visit<'_>) -> String {
-        let blocks = self.blocks_of(&visit);
-        let has_header = blocks.iter().any(|block| block.is_header);
         let mut ranges: Vec<Range<usize>> = Vec::new();
-        for block in &blocks {
-            let start = self.with_comments_above(block.range.start);
-            let mut end = block.range.end;
-            if has_header && self.is_last_of_header(end) {
-                end = self.with_comments_below(end);
-            }
+        for block in self.blocks_of(&visit) {
+            let Range { start, end } = block.range;
             match ranges.last_mut() {
-                // What stands between the statements of a header goes with it.
-                Some(last) if !block.is_header && self.is_next(last.end, block.range.start) => {
-                    last.end = end;
-                }
-                _ => ranges.push(start..end),
+                None => ranges.push(self.with_own_comment(start)..end),
+                // Empty lines between the statements go with these.
+                Some(last) if self.text[last.end..start].trim().is_empty() => last.end = end,
+                Some(_) => ranges.push(start..end),
             }
         }
         let mut text = self.text.to_owned();
@@ -113,14 +106,18 @@ impl<'t> Lines<'t> {
         text
     }
 
-    /// Whether no statement and no header stands between.
-    fn is_next(&self, from: usize, to: usize) -> bool {
-        !self.blocks.iter().any(|block| block.range.start >= from && block.range.end <= to)
-    }
-
-    fn is_last_of_header(&self, end: usize) -> bool {
-        let next = self.blocks.iter().find(|block| block.range.start >= end);
-        next.is_none_or(|block| block.is_header)
+    /// Where the comment begins that is surely about what starts here: it stands directly above,
+    /// an empty line sets it off from what comes before, and it is no TOML that was commented out.
+    fn with_own_comment(&self, start: usize) -> usize {
+        let from = self.with_comments_above(start);
+        let before = self.blocks.iter().filter(|block| block.range.end <= from);
+        let is_set_off = before.map(|block| block.range.end).max().unwrap_or(self.first) < from;
+        let is_toml = |line: &str| {
+            let words = line.trim_start().trim_start_matches('#').trim_start();
+            words.starts_with('[') || words.contains('=')
+        };
+        let is_own = is_set_off && !self.text[from..start].lines().any(is_toml);
+        if is_own { from } else { start }
     }
 
     /// Where the comments begin that stand directly above. Those at the beginning of the file speak
@@ -137,18 +134,6 @@ impl<'t> Lines<'t> {
             from = line;
         }
         if from == self.first { start } else { from }
-    }
-
-    /// Where the comments end that stand directly below and do not belong to what comes next.
-    fn with_comments_below(&self, end: usize) -> usize {
-        let mut to = end;
-        while let Some(line) = self.text[to..].split_inclusive('\n').next() {
-            if !line.trim_start().starts_with('#') {
-                return if line.trim().is_empty() { to } else { end };
-            }
-            to += line.len();
-        }
-        to
     }
 
     /// Takes empty lines away that would be double, or the last ones of the file, after something

@@ -169,12 +169,40 @@ const CUTS: &[(&str, &str, &str)] = &[
     ),
     // The last statement of a header leaves it.
     ("[[row]]\n[row.config]\nt = 1\n", "row[0].config.t", "[[row]]\n[row.config]\n"),
-    // A row with what belongs to it, and no empty lines too many.
+    // A row with what belongs to it, and no empty lines too many; notes in it stay.
     (
         "# The file.\n\n# a\n[[row]] # r\nid = 'a'\n\n# inside\nx = 1\n# last\n\n# free\n\n\
          # b\n[[row]]\nid = 'b'\n",
         "row[0]",
-        "# The file.\n\n# free\n\n# b\n[[row]]\nid = 'b'\n",
+        "# The file.\n\n# inside\n# last\n\n# free\n\n# b\n[[row]]\nid = 'b'\n",
+    ),
+    // What is commented out below it, and the last line of the file.
+    (
+        "# The file.\n\n# a\n[[row]]\nid = 'a'\n# [[row]]\n# id = 'c'\n\n[[row]]\nid = 'b'\n\
+         # tail\n",
+        "row[0]",
+        "# The file.\n\n# [[row]]\n# id = 'c'\n\n[[row]]\nid = 'b'\n# tail\n",
+    ),
+    ("[[row]]\nid = 'a'\n# tail", "row[0]", "# tail"),
+    ("[[row]]\r\nid = 'a'\r\n# tail\r\n", "row[0]", "# tail\r\n"),
+    // Directly above it, but perhaps of what comes before, or waiting to be switched on again.
+    ("[[row]]\nid = 'a'\n# of a?\n[[row]]\nid = 'b'\n", "row[1]", "[[row]]\nid = 'a'\n# of a?\n"),
+    (
+        "# The file.\n\n# [[row]]\n# id = 'c'\n[[row]]\nid = 'a'\n",
+        "row[0]",
+        "# The file.\n\n# [[row]]\n# id = 'c'\n",
+    ),
+    (
+        "[[row]]\nid = 'a'\n\n# t = 1\nt = 2\nu = 3\n",
+        "row[0].t",
+        "[[row]]\nid = 'a'\n\n# t = 1\nu = 3\n",
+    ),
+    // Notes in a table of it.
+    (
+        "[[row]]\nid = 'a'\n\n# c\n[row.config]\n# note\n\n# two\nt = 1\n# u = 2\n\n\
+         # b\n[[row]]\nid = 'b'\n",
+        "row[0]",
+        "# c\n# note\n\n# two\n# u = 2\n\n# b\n[[row]]\nid = 'b'\n",
     ),
     (
         "[[row]]\nid = 'a'\n\n[row.config]\nt = 1\n\n# b\n[[row]]\nid = 'b'\n",

@@ -3,6 +3,8 @@
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
 
+use reins_testkit::{Bin, Finished, needs};
+
 use super::{bin, config, file_of, refused, text_of, with_settings};
 
 fn mode(path: &Path) -> u32 {
@@ -79,7 +81,8 @@ async fn what_is_no_file_is_refused() {
     std::fs::create_dir(file_of(&folder)).unwrap();
     let end = config(&folder, &["set", "bash.timeout_ms", "5"]).await;
     assert_eq!(end.code, Some(2));
-    assert!(end.stderr.contains("settings.toml` is not a regular file but a directory"));
+    let whole = format!("`{}` is not a regular file but a directory", file_of(&folder).display());
+    assert!(end.stderr.contains(&whole), "{}", end.stderr);
 
     let large = with_settings(&"#\n".repeat(600_000));
     let end = config(&large, &["set", "bash.timeout_ms", "5"]).await;
@@ -88,10 +91,135 @@ async fn what_is_no_file_is_refused() {
 
     let bin = bin();
     bin.file("file", "").unwrap();
-    let bin = bin.env("REINS_HOME", "file/home");
-    let end = config(&bin, &["set", "bash.timeout_ms", "5"]).await;
-    assert_eq!(end.code, Some(2));
-    assert!(end.stderr.contains("the home cannot be made at"), "{}", end.stderr);
+    let file = bin.project().join("file");
+    for home in ["file", "file/home"] {
+        let place = self::bin().env("REINS_HOME", bin.project().join(home)).env("EDITOR", "true");
+        for args in CHANGES.iter().chain(&[&["check"][..]]) {
+            let end = config(&place, args).await;
+            let message = format!(
+                "reins: {} is not a folder, so sessions cannot be kept below it; set REINS_HOME to \
+                 another place\n",
+                file.display()
+            );
+            assert_eq!((end.code, end.stderr), (Some(2), message), "{home} {args:?}");
+        }
+    }
+}
+
+/// Whatever writes settings.
+const CHANGES: [&[&str]; 3] =
+    [&["set", "bash.timeout_ms", "5"], &["unset", "bash.timeout_ms"], &["edit"]];
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[tokio::test]
+async fn a_home_of_another_user_is_refused_and_stays_as_it_was() {
+    // Everywhere the root folder is that of user 0.
+    let is_root = rustix::process::geteuid().is_root();
+    let bin = bin().env("EDITOR", "true");
+    let (place, owner) = match is_root {
+        true => (bin.project(), 65534),
+        false => (Path::new("/").to_owned(), 0),
+    };
+    if is_root {
+        std::os::unix::fs::chown(&place, Some(owner), Some(owner)).unwrap();
+    }
+    let before = names(&place);
+    let says = format!(
+        "reins: {} belongs to user {owner}, not to you; set REINS_HOME to a folder of your own\n",
+        place.display()
+    );
+    // The administrator does not make a home in their folders either.
+    let homes = if is_root { vec![place.clone(), place.join("new")] } else { vec![place.clone()] };
+    let mut bin = bin;
+    for home in homes {
+        bin = bin.env("REINS_HOME", &home);
+        for args in CHANGES {
+            let end = config(&bin, args).await;
+            assert_eq!((end.code, &end.stderr), (Some(2), &says), "{home:?} {args:?}");
+        }
+    }
+    assert_eq!(names(&place), before);
+}
+
+#[tokio::test]
+async fn a_home_that_is_closed_is_not_fine() {
+    if !needs("setpriv").unwrap() {
+        return;
+    }
+    let bin = Bin::new("setpriv").unwrap();
+    set_mode(&bin.home(), 0o000);
+    // The administrator may look into everything, unless without the capability.
+    let root = rustix::process::geteuid().is_root();
+    let dropped: &[&str] = if root { &["--bounding-set", "-all"] } else { &[] };
+    let args = [env!("CARGO_BIN_EXE_reins"), "config", "check"];
+    let end: Finished = bin.run(dropped.iter().chain(&args)).await.unwrap();
+    set_mode(&bin.home(), 0o700);
+    let message = format!(
+        "reins: no permission for {}; change its owner or mode, or set REINS_HOME to another \
+         place\n",
+        bin.home().display()
+    );
+    assert_eq!((end.code, end.stdout.as_str(), end.stderr), (Some(2), "", message));
+}
+
+#[tokio::test]
+async fn a_file_with_two_names_is_not_written_in_place() {
+    let bin = with_settings(BASH);
+    let twin = bin.project().join("twin");
+    std::fs::hard_link(file_of(&bin), &twin).unwrap();
+    let message = "a new file cannot take the place of `{file}`: it has 2 names (hard links)\n\
+                   hint: writing into the old file could leave half of it; make it a file of its \
+                   own, or change it with `reins config edit` · the settings are as they were";
+    refused(&bin, &["set", "bash.timeout_ms", "6"], message).await;
+    refused(&bin, &["unset", "bash.timeout_ms"], message).await;
+    std::fs::remove_file(&twin).unwrap();
+    assert_eq!(config(&bin, &["set", "bash.timeout_ms", "6"]).await.code, Some(0));
+}
+
+#[tokio::test]
+async fn what_a_killed_writer_left_goes_and_nothing_else() {
+    const LEFT: [&str; 2] = [".reins-0123456789abcdef.tmp", ".settings-a1B2c3.tmp"];
+    const OTHERS: [&str; 5] =
+        [".reins-0123.tmp", ".reins-0123456789abcdef", ".settings-x", "a.tmp", "settings.toml.tmp"];
+    for args in CHANGES {
+        let bin = with_settings(BASH).env("EDITOR", "true");
+        // Behind a link the copies are in the target's folder, too.
+        bin.file("dots/reins.toml", BASH).unwrap();
+        let linked = self::bin().env("EDITOR", "true");
+        symlink(bin.project().join("dots/reins.toml"), file_of(&linked)).unwrap();
+        for (by, folder) in [(&bin, "../home"), (&linked, "dots")] {
+            let make = |name: &str| bin.file(&format!("{folder}/{name}"), BASH).unwrap();
+            let folder = bin.project().join(folder);
+            let before = names(&folder);
+            for name in LEFT.iter().chain(&OTHERS) {
+                make(name);
+            }
+            let fake = folder.join(".reins-fedcba9876543210.tmp");
+            std::fs::create_dir(&fake).unwrap();
+            let theirs = folder.join(".reins-1111111111111111.tmp");
+            let is_root = rustix::process::geteuid().is_root();
+            if is_root {
+                make(".reins-1111111111111111.tmp");
+                std::os::unix::fs::chown(&theirs, Some(65534), None).unwrap();
+            }
+            let end = config(by, args).await;
+            assert_eq!((end.code, end.stderr.as_str()), (Some(0), ""), "{args:?}");
+            let mut after = names(&folder);
+            assert!(fake.is_dir() && theirs.exists() == is_root, "{args:?}");
+            after.retain(|name| !name.contains("fedcba") && !name.contains("1111111"));
+            after.retain(|name| name != "settings.lock" && !before.contains(name));
+            let mut others = OTHERS.to_vec();
+            others.sort_unstable();
+            assert_eq!(after, others, "{args:?}");
+        }
+    }
 }
 
 #[tokio::test]

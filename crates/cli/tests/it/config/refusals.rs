@@ -160,8 +160,19 @@ async fn a_file_that_is_no_toml_is_not_made_longer() {
     }
     let bin = bin();
     bin.file("../home/settings.toml", b"# fine\n\xff").unwrap();
-    let message = "{file}:2: not UTF-8\nhint: mend the file with an editor";
+    let message =
+        "{file}:2: not UTF-8; save the file as UTF-8\nhint: the settings are as they were";
     refused(&bin, &["set", "bash.timeout_ms", "5"], message).await;
+    // As Windows saves it; every command says what to do.
+    for text in [b"\xff\xfe[\0[\0r\0", b"\xfe\xff\0[\0[\0r"] {
+        bin.file("../home/settings.toml", text).unwrap();
+        let utf16 = "{file}: saved as UTF-16; save it as UTF-8";
+        let changed = format!("{utf16}\nhint: the settings are as they were");
+        refused(&bin, &["set", "bash.timeout_ms", "5"], &changed).await;
+        refused(&bin, &["unset", "bash.timeout_ms"], &changed).await;
+        refused(&bin, &["check"], utf16).await;
+        refused(&bin, &["dump"], utf16).await;
+    }
 }
 
 /// Runs it, and checks the file and what is said to be still wrong.

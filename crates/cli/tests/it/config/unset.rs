@@ -14,6 +14,22 @@ const CASES: &[Case] = &[
         "[[row]]\nid = 'bash'\n[row.config]\ntimeout_ms = 1 # one\n\n# end\n",
         "7: bash.grace_ms: 2 → 3000 (default)",
     ),
+    // What is commented out in the row or below it stays.
+    (
+        "# mine\n\n# b\n[[row]]\nid = 'bash'\n[row.config]\n# note\ntimeout_ms = 1\n\
+         # grace_ms = 2\n# [[row]]\n# id = 'glob'\n\n# g\n[[row]]\nid = 'grep'\n\
+         disabled = true\n# tail\n",
+        "bash.timeout_ms",
+        "# mine\n\n# note\n# grace_ms = 2\n# [[row]]\n# id = 'glob'\n\n# g\n[[row]]\n\
+         id = 'grep'\ndisabled = true\n# tail\n",
+        "8: bash.timeout_ms: 1 → 120000 (default)",
+    ),
+    (
+        "[[row]]\nid = 'bash'\ndisabled = true\n# [[row]]\n# id = 'glob'\n\n# mine\n",
+        "bash",
+        "# [[row]]\n# id = 'glob'\n\n# mine\n",
+        "1: bash.disabled: true → false",
+    ),
     // The last one goes with its row, and the rest of the file stays.
     (
         "# mine\n\n# b\n[[row]]\nid = 'bash'\n[row.config]\ntimeout_ms = 1\n\n# g\n[[row]]\n\
