@@ -34,6 +34,8 @@ pub struct Blueprint {
 pub(crate) struct Read {
     pub(crate) composition: Composition,
     pub(crate) presets: BTreeMap<String, Composition>,
+    /// What is wrong with the other presets.
+    pub(crate) broken: BTreeMap<String, Vec<RowError>>,
 }
 
 /// What a look at the files found.
@@ -97,23 +99,19 @@ impl Blueprint {
         Err(errors)
     }
 
+    /// A preset that is broken is the business of those who use it, and keeps nothing else back.
     fn read(&self, names: &[String]) -> Result<Read, Vec<RowError>> {
-        let mut errors = Vec::new();
-        let composition = self.rows().map_err(|found| errors.extend(found));
-        let mut presets = BTreeMap::new();
+        let composition = self.rows();
+        let (mut presets, mut broken) = (BTreeMap::new(), BTreeMap::new());
         for name in names {
             match self.preset(name) {
                 Ok(preset) => drop(presets.insert(name.clone(), preset)),
-                // What is wrong with all files is told once.
-                Err(found) => {
-                    let new = found.into_iter().filter(|error| !errors.contains(error));
-                    errors.append(&mut new.collect());
-                }
+                Err(errors) => drop(broken.insert(name.clone(), errors)),
             }
         }
         match composition {
-            Ok(composition) if errors.is_empty() => Ok(Read { composition, presets }),
-            _ => Err(errors),
+            Ok(composition) => Ok(Read { composition, presets, broken }),
+            Err(errors) => Err(with_presets(errors, &broken)),
         }
     }
 
@@ -156,4 +154,17 @@ impl Blueprint {
         drop(root.give::<Env>(Arc::clone(&self.env)));
         root
     }
+}
+
+/// Errors, and those of presets behind them. What is wrong with all files is told once.
+pub(crate) fn with_presets(
+    mut errors: Vec<RowError>,
+    broken: &BTreeMap<String, Vec<RowError>>,
+) -> Vec<RowError> {
+    for error in broken.values().flatten() {
+        if !errors.contains(error) {
+            errors.push(error.clone());
+        }
+    }
+    errors
 }

@@ -15,7 +15,7 @@ use tokio::sync::{Mutex, broadcast};
 use tokio::task::{JoinError, spawn_blocking};
 use tokio_util::task::TaskTracker;
 
-use crate::blueprint::{Blueprint, GRAIN, Glance, Read};
+use crate::blueprint::{Blueprint, GRAIN, Glance, Read, with_presets};
 use crate::defaults;
 use crate::live::{Keeper, Live, Users};
 use crate::news::{ReloadNews, are_same, fresh};
@@ -52,7 +52,10 @@ struct State {
     warnings: Vec<RowWarning>,
     /// Why no new session could be made with the defaults.
     unusable: Vec<RowWarning>,
+    /// What was told to be broken.
     broken: Option<Vec<RowError>>,
+    /// What is wrong with the files of presets in use, whose last good rows serve.
+    broken_presets: BTreeMap<String, Vec<RowError>>,
 }
 
 impl ProcessGenerations {
@@ -81,6 +84,7 @@ impl ProcessGenerations {
             warnings: warnings.clone(),
             unusable: Vec::new(),
             broken: None,
+            broken_presets: BTreeMap::new(),
         };
         let generations = Self {
             blueprint,
@@ -167,8 +171,12 @@ impl ProcessGenerations {
     async fn mount_preset(&self, name: &str) -> Result<PresetScope, Vec<RowError>> {
         let mut state = self.state.lock().await;
         let live = Arc::clone(&state.current);
+        let is_used = self.users.has(name);
+        if is_used && let Some(errors) = state.broken_presets.get(name) {
+            return Err(errors.clone());
+        }
         // Else nobody has watched its file since it was in use, if it ever was.
-        let is_known = self.watch.is_none() || self.users.has(name);
+        let is_known = self.watch.is_none() || is_used;
         if is_known && let Some(scope) = live.scope(name) {
             return Ok(self.users.hold(&live, name, scope));
         }
@@ -179,6 +187,7 @@ impl ProcessGenerations {
         state.unsure |=
             self.watch.as_ref().is_some_and(|(_, clock)| stamp.is_unsettled(clock.now_ms(), GRAIN));
         state.stamps.presets.insert(name.to_owned(), stamp);
+        state.broken_presets.remove(name);
         Ok(self.users.hold(&live, name, scope))
     }
 
@@ -220,17 +229,24 @@ impl ProcessGenerations {
         }
     }
 
-    async fn take(&self, state: &mut State, read: Read) {
+    async fn take(&self, state: &mut State, mut read: Read) {
         let mut warnings = fresh(&state.warnings, &read.composition.warnings);
         let all_warnings = read.composition.warnings.clone();
         let old = Arc::clone(&state.current);
+        state.broken_presets.clone_from(&read.broken);
+        let broken = with_presets(Vec::new(), &read.broken);
+        for name in read.broken.keys() {
+            read.presets.extend(old.composition(name).map(|last_good| (name.clone(), last_good)));
+        }
         if old.is(&read, &self.blueprint.catalog) {
             state.warnings = all_warnings;
-            if state.broken.take().is_some() {
-                self.tell(ReloadNews::Mended);
-            }
             if !warnings.is_empty() {
                 self.tell(ReloadNews::Warned(warnings));
+            }
+            if !broken.is_empty() {
+                self.tell_broken(state, broken);
+            } else if state.broken.take().is_some() {
+                self.tell(ReloadNews::Mended);
             }
             return;
         }
@@ -241,10 +257,21 @@ impl ProcessGenerations {
                 let changes = live.changes_since(&old, |_| true, &self.blueprint.catalog);
                 let (generation, waiting) =
                     (live.generation.number, live.generation.waiting.clone());
-                state.broken = None;
                 (state.warnings, state.unusable) = (all_warnings, unusable);
                 state.retired.push(std::mem::replace(&mut state.current, Arc::new(live)));
-                self.tell(ReloadNews::Changed { generation, changes, waiting, warnings });
+                let is_broken = !broken.is_empty();
+                self.tell(ReloadNews::Changed {
+                    generation,
+                    changes,
+                    waiting,
+                    warnings,
+                    broken: is_broken,
+                });
+                if is_broken {
+                    self.tell_broken(state, broken);
+                } else {
+                    state.broken = None;
+                }
             }
             Err(errors) => self.tell_broken(state, errors),
         }
@@ -257,11 +284,16 @@ impl ProcessGenerations {
         read: Read,
     ) -> Result<Live, Vec<RowError>> {
         let catalog = &self.blueprint.catalog;
-        let generation = old.next(read.composition, catalog).await?;
+        let Read { composition, presets: rows, broken } = read;
+        let with_broken = |errors| with_presets(errors, &broken);
+        let generation = old.next(composition, catalog).await.map_err(with_broken)?;
         let (mut presets, mut errors) = (BTreeMap::new(), Vec::new());
-        for (name, composition) in read.presets {
+        for (name, composition) in rows {
             match generation.nested(&scope_name(&name), composition, catalog).await {
                 Ok(scope) => drop(presets.insert(name, scope)),
+                Err(found) if broken.contains_key(&name) => {
+                    errors.extend(found.into_iter().map(|error| of_last_good(error, &name)));
+                }
                 Err(found) => errors.extend(found),
             }
         }
@@ -270,7 +302,7 @@ impl ProcessGenerations {
             return Ok(live);
         }
         state.retired.push(Arc::new(live));
-        Err(errors)
+        Err(with_broken(errors))
     }
 
     /// What a new session would be refused with in this generation if it asked for nothing. That
@@ -411,6 +443,15 @@ fn awaited<T>(done: Result<T, JoinError>) -> Option<T> {
 fn ends() -> Vec<RowError> {
     let problem = "Reins ends and reads no file any more".to_owned();
     vec![RowError::new(problem)]
+}
+
+/// An error of the last good row of a preset, which does not fit what else is new.
+fn of_last_good(mut error: RowError, preset: &str) -> RowError {
+    error.problem.push_str(&format!(
+        "; this is the last good row of agent preset `{preset}`, whose file is broken or gone: put \
+         the file right, or undo the change that the row does not fit"
+    ));
+    error
 }
 
 fn scope_name(preset: &str) -> String {

@@ -42,6 +42,12 @@ impl Live {
         (self.rows.lock().unwrap_or_else(PoisonError::into_inner).clone(), own)
     }
 
+    /// The rows of a preset that was asked for, to be mounted again.
+    pub(crate) fn composition(&self, preset: &str) -> Option<Composition> {
+        let rows = self.presets().get(preset)?.rows.clone();
+        Some(Composition { rows, warnings: Vec::new() })
+    }
+
     /// The scope of a preset that was asked for.
     pub(crate) fn scope(&self, preset: &str) -> Option<Scope> {
         Some(self.presets().get(preset)?.scope.clone())

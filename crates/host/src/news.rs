@@ -16,10 +16,13 @@ pub enum ReloadNews {
         /// What has no effect and was probably meant to, and why no new session could be made with
         /// the defaults, as far as it was not told before.
         warnings: Vec<RowWarning>,
+        /// Presets in use are broken, as was told or is told next; their last good rows serve.
+        broken: bool,
     },
     /// The rows are what they were, and this new part of the files has no effect.
     Warned(Vec<RowWarning>),
-    /// The last good generation goes on. Told once for the same errors, be they on other lines.
+    /// The last good generation goes on, or the last good rows of a preset in use that is broken
+    /// alone. Told once for the same errors, be they on other lines.
     Broken(Vec<RowError>),
     /// What was broken is again what serves.
     Mended,

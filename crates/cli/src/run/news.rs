@@ -59,11 +59,11 @@ impl News {
                 self.broken = true;
                 (!was_broken).then(|| broken(errors))
             }
-            ReloadNews::Mended | ReloadNews::Changed { .. } => {
+            ReloadNews::Mended | ReloadNews::Changed { broken: false, .. } => {
                 self.broken = false;
                 was_broken.then(|| IN_ORDER.to_owned())
             }
-            ReloadNews::Warned(_) => None,
+            ReloadNews::Changed { broken: true, .. } | ReloadNews::Warned(_) => None,
         }
     }
 }
@@ -85,6 +85,7 @@ fn broken(errors: &[RowError]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tokio::sync::broadcast::Sender;
 
     #[test]
     fn lists_are_short() {
@@ -98,5 +99,23 @@ mod tests {
         let told = broken(&errors);
         assert_eq!(told.lines().count(), 12, "{told}");
         assert!(told.ends_with("\n  your settings:9: is wrong\n  and 2 others"), "{told}");
+    }
+
+    #[test]
+    fn settings_are_not_in_order_while_a_preset_in_use_is_broken() {
+        let changed = |broken| ReloadNews::Changed {
+            generation: 2,
+            changes: Vec::new(),
+            waiting: Vec::new(),
+            warnings: Vec::new(),
+            broken,
+        };
+        let mut news = News { reloads: Sender::new(1).subscribe(), broken: false };
+        assert_eq!(news.note(&changed(true)), None);
+        let wrong = RowError::new("is wrong".to_owned());
+        assert!(news.note(&ReloadNews::Broken(vec![wrong])).is_some());
+        assert_eq!(news.note(&changed(true)), None);
+        assert_eq!(news.note(&changed(false)).as_deref(), Some(IN_ORDER));
+        assert_eq!(news.note(&changed(false)), None);
     }
 }
