@@ -96,6 +96,10 @@ pub enum HostError {
     Agent(#[from] AgentError),
 }
 
+/// The preset of sessions whose header names none: they were made before there were presets, with
+/// what is in this one.
+const FIRST_PRESET: &str = "standard";
+
 /// Which session a run uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SessionChoice {
@@ -307,7 +311,7 @@ impl Host {
         let is_torn = inspected.damage.as_ref().is_some_and(|damage| damage.is_tail);
         let next_seq = is_torn.then(|| inspected.fold.next_seq());
         let header = inspected.header;
-        let preset = selected.or(header.agent_preset);
+        let preset = selected.or(header.agent_preset).unwrap_or_else(|| FIRST_PRESET.to_owned());
         let gone = self.directory(&header.cwd).await.is_none();
         if order.explicit_cwd && !gone && !self.same_directory(&header.cwd, &order.cwd).await {
             return Err(HostError::OtherDirectory {
@@ -320,7 +324,8 @@ impl Host {
             return Err(HostError::DirectoryGone { session: id, is: header.cwd });
         }
         let cwd = if order.explicit_cwd { order.cwd.clone() } else { header.cwd };
-        Ok(Chosen { session: SessionOrder::Resume(id), cwd, preset, last, next_seq })
+        let session = SessionOrder::Resume(id);
+        Ok(Chosen { session, cwd, preset: Some(preset), last, next_seq })
     }
 
     /// The preset of new sessions.
@@ -449,7 +454,7 @@ fn advice(unreadable: usize) -> String {
 struct Chosen {
     session: SessionOrder,
     cwd: PathBuf,
-    /// The preset that the session used last.
+    /// The preset that the session used last; a new one has none yet.
     preset: Option<String>,
     last: Option<CallConfig>,
     /// The number of the next event of a log with a torn tail.

@@ -1,5 +1,6 @@
 //! Agent presets, from files to requests.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use reins_testkit::{Acts, Bin, Finished, StrictServer, script};
@@ -189,6 +190,29 @@ async fn a_session_whose_preset_is_gone_or_broken_says_how_to_go_on() {
     let bodies = server.json_bodies();
     let offered: Vec<Vec<&str>> = bodies.iter().map(tools).collect();
     assert_eq!(offered, [&[][..], &[], &ALL, &ALL]);
+    server.assert_clean();
+}
+
+#[tokio::test]
+async fn a_session_that_never_had_a_preset_goes_on_with_standard_whatever_is_the_default_today() {
+    let (server, bin) = served(script().text("ok").forever());
+    runs(&bin, &[]).await;
+    let (log, _) = log(&bin);
+    // As sessions were made before there were presets.
+    let mut old = header(&log);
+    old.as_object_mut().unwrap().remove("agentPreset").unwrap();
+    let file = File::create(log.with_file_name("header.json")).unwrap();
+    serde_json::to_writer(file, &old).unwrap();
+    bin.file(
+        "../home/settings.toml",
+        "[[row]]\nid = \"default-preset\"\nconfig = { preset = \"minimal\" }\n",
+    )
+    .unwrap();
+    runs(&bin, &["--continue"]).await;
+    assert_eq!(tools(&server.json_bodies()[1]), ALL);
+    assert_eq!(selected(&bin), ["standard"]);
+    runs(&bin, &[]).await;
+    assert_ne!(tools(&server.json_bodies()[2]), ALL, "a new one has the default of today");
     server.assert_clean();
 }
 
