@@ -12,7 +12,8 @@ use serde::Deserialize;
 pub struct ReloadPolicy {
     /// Pause between two looks at the files.
     pub every: Duration,
-    /// A file that was changed less than this ago is left alone for now.
+    /// A file that was changed less than this ago is left alone for now, also one with a new
+    /// identity: whether that was renamed when it was whole, nothing about it tells for sure.
     pub settle: Duration,
 }
 
@@ -29,7 +30,9 @@ struct Config {
     #[schemars(range(min = 10))]
     every_ms: u64,
     /// Milliseconds for which a file must have been left alone before it is read, so that nobody
-    /// sees one that is half written.
+    /// sees one that is half written. A turn that begins sooner after a change does not take it,
+    /// a later one does. This also goes for a file in the place of another: many editors make the
+    /// new file first and write it then.
     #[schemars(range(max = 10_000))]
     settle_ms: u64,
 }
