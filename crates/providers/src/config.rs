@@ -47,6 +47,7 @@ pub struct ProviderConfig {
     /// An environment variable that holds the base URL, used when `base_url` is absent. Left out:
     /// the vendor's, for `deepseek` `DEEPSEEK_BASE_URL`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "variable"))]
     pub base_url_env: Option<String>,
     /// The key; better `${env:NAME}` than the key itself. Left out: see `api_key_env`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -55,6 +56,7 @@ pub struct ProviderConfig {
     /// The environment variable that holds the key, read at each request. Left out: the vendor's,
     /// for `deepseek` `DEEPSEEK_API_KEY`. Without both, no key is sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "variable"))]
     pub api_key_env: Option<String>,
     /// Replaces the vendor's list of models. Left out: the vendor's.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -86,6 +86,18 @@ fn warn(what: impl std::fmt::Display) {
     terminal::note(&format!("warning: {what}"));
 }
 
+/// Where no layer is to blame, the profile as a whole is.
+fn of_profile(profile: &str, error: HostError) -> Vec<String> {
+    let HostError::Rows(errors) = error else {
+        return vec![format!("profile `{profile}`: {error}")];
+    };
+    let line = |error: &RowError| match error.layer.is_empty() && error.file.is_none() {
+        true => format!("profile `{profile}`: {error}"),
+        false => error.to_string(),
+    };
+    errors.iter().map(line).collect()
+}
+
 async fn check_host(
     host: &Host,
     fine: &mut Fine,
@@ -206,7 +218,10 @@ async fn check_profile(
     let below = start.files(&args, None).below_settings();
     let is_shipped = below.is_ok_and(|layers| layers.iter().all(|layer| layer.file.is_none()));
     let checked = match Host::start(start.blueprint(&args, None)?).await {
-        Ok((host, _)) => {
+        Ok((host, warnings)) => {
+            // What settings say of no row they say with every profile.
+            let own = format!("profile {}", args.profile);
+            warnings.iter().filter(|warning| *warning.0.layer == *own).for_each(warn);
             let checked = host.check_defaults().await;
             host.stop().await;
             checked
@@ -215,7 +230,9 @@ async fn check_profile(
     };
     match checked {
         Ok(()) => fine.profiles += 1,
-        Err(error) if !is_shipped => add(errors, lines(error)),
+        Err(error) if !is_shipped => {
+            add(errors, of_profile(&args.profile, error));
+        }
         // Settings that are well elsewhere may leave a shipped profile without what it needs.
         Err(error) if is_well => warn(format_args!("profile `{}`: {error}", args.profile)),
         Err(_) => {}

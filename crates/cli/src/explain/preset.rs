@@ -15,8 +15,10 @@ pub(super) fn list(explain: &Explain, files: &Files) -> Result<String, CliError>
     let lines = names.iter().map(|name| {
         let default = if name == explain.preset() { "default" } else { "" };
         let (place, description) = match files.preset(name) {
-            Ok(layer) => (super::shipped_or_file(layer.file.as_deref()), description(&layer)),
-            Err(_) => (String::new(), format!("cannot be read, see `reins explain preset {name}`")),
+            Ok(layer) if layer.errors().is_empty() => {
+                (super::shipped_or_file(layer.file.as_deref()), description(&layer))
+            }
+            _ => (String::new(), format!("cannot be read, see `reins explain preset {name}`")),
         };
         [name, default, &place, &description].map(str::to_owned).to_vec()
     });

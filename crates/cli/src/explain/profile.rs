@@ -14,10 +14,10 @@ pub(super) fn list(start: &Start) -> Result<String, CliError> {
     let lines = found.names.iter().map(|name| {
         let default = if name == DEFAULT_PROFILE { "default" } else { "" };
         let (place, what) = match layers(start, name) {
-            Ok(layers) => (place(name, &layers), about(name, &layers)),
-            Err(_) => {
-                (String::new(), format!("cannot be read, see `reins explain profile {name}`"))
+            Ok(layers) if layers.iter().all(|layer| layer.errors().is_empty()) => {
+                (place(name, &layers), about(name, &layers))
             }
+            _ => (String::new(), format!("cannot be read, see `reins explain profile {name}`")),
         };
         [name, default, &place, &what].map(str::to_owned).to_vec()
     });
@@ -53,6 +53,7 @@ fn place(name: &str, layers: &[Layer]) -> String {
 fn about(name: &str, layers: &[Layer]) -> String {
     let bundles = layers.iter().filter_map(|layer| layer.name.strip_prefix("bundle "));
     let bundles = bundles.collect::<Vec<_>>().join(", ");
+    let bundles = if bundles.is_empty() { "none" } else { &bundles };
     let is_own = layers.iter().any(|layer| layer.name == format!("profile {name}"));
     match profile_description(name).filter(|_| !is_own) {
         Some(text) => format!("{text} Bundles: {bundles}."),

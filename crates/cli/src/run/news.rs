@@ -51,13 +51,13 @@ impl News {
         }
     }
 
-    /// The first mistakes are told, and when all are mended; not what people try in between.
+    /// Each breakage is told, and when all are mended.
     fn note(&mut self, news: &ReloadNews) -> Option<String> {
         let was_broken = self.broken;
         match news {
             ReloadNews::Broken(errors) => {
                 self.broken = true;
-                (!was_broken).then(|| broken(errors))
+                Some(broken(errors))
             }
             ReloadNews::Mended | ReloadNews::Changed { broken: false, .. } => {
                 self.broken = false;

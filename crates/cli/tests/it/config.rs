@@ -237,3 +237,40 @@ async fn a_shipped_preset_that_the_settings_leave_without_a_tool_is_a_warning_of
         end.stderr
     );
 }
+
+#[tokio::test]
+async fn a_key_in_the_place_of_something_else_is_not_shown_when_it_is_mended() {
+    for (field, wrong, right) in [
+        ("api_key_env", "sk-SECRET", "MY_KEY"),
+        ("base_url", "u:SECRET@h", "http://h/v1"),
+        ("base_url", "http://h/v1?api_key=SECRET", "http://h/v1"),
+    ] {
+        let bin = with_settings(&format!(
+            "[[row]]\nid = \"deepseek\"\nconfig = {{ vendor = \"deepseek\", {field} = \"{wrong}\" }}\n"
+        ));
+        let dump = config(&bin, &["dump"]).await;
+        assert!(dump.stdout.contains("[withheld]"), "{}", dump.stdout);
+        let set = config(&bin, &["set", &format!("deepseek.{field}"), right]).await;
+        assert_eq!(set.code, Some(0), "{}", set.stderr);
+        for end in [dump, set] {
+            assert!(!format!("{}{}", end.stdout, end.stderr).contains("SECRET"), "{end:?}");
+        }
+        // What is right is shown.
+        let dump = config(&bin, &["dump"]).await;
+        assert!(dump.stdout.contains(&format!("{field} = \"{right}\"")), "{}", dump.stdout);
+    }
+}
+
+#[tokio::test]
+async fn check_names_the_profile_that_lacks_something_and_tells_its_warnings() {
+    let bin = bin();
+    bin.file("../home/profiles/typo.toml", "bundles = [\"base\"]\n\n[[row]]\nid = \"bahs\"\n")
+        .unwrap();
+    let end = config(&bin, &["check"]).await;
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    assert!(end.stderr.contains("typo.toml:3: row `bahs`: no row has this id"), "{}", end.stderr);
+    bin.file("../home/profiles/empty.toml", "bundles = []\n").unwrap();
+    let end = config(&bin, &["check"]).await;
+    assert_eq!(end.code, Some(2), "{}", end.stderr);
+    assert!(end.stderr.contains("profile `empty`: Reins needs service `"), "{}", end.stderr);
+}

@@ -9,6 +9,10 @@ use super::reference::is_variable;
 use super::schema::field_schema;
 use crate::Catalog;
 
+/// The `format` that a schema gives to a field for the name of an environment variable. A value that
+/// is no such name may be what the variable should hold.
+const VARIABLE: &str = "variable";
+
 /// What stands for such a value.
 const WITHHELD: &str = "[withheld]";
 
@@ -118,10 +122,12 @@ impl<'a> Walk<'a> {
             }
             // One of two values is no secret.
             toml::Value::Boolean(_) => {}
-            leaf if parts.secret || leaf.as_str().is_some_and(holds_login) => {
-                self.leaf(leaf, ready, path);
+            leaf => {
+                let text = leaf.as_str();
+                if parts.secret || text.is_some_and(|text| parts.misplaced(text)) {
+                    self.leaf(leaf, ready, path);
+                }
             }
-            _ => {}
         }
     }
 
@@ -156,6 +162,30 @@ fn is_reference(text: &str) -> bool {
     let name = rest.strip_prefix("${env:").and_then(|rest| rest.strip_suffix('}'));
     // What stands after `:-` is a value.
     name.map(|name| name.strip_suffix(":-").unwrap_or(name)).is_some_and(is_variable)
+}
+
+impl Parts<'_> {
+    /// Whether this text may well hold a secret though its field is for something else.
+    fn misplaced(&self, text: &str) -> bool {
+        let is_for_name = self
+            .simple
+            .iter()
+            .any(|part| part.get("format").and_then(Value::as_str) == Some(VARIABLE));
+        (is_for_name && !is_variable(text)) || holds_login(text) || is_unsafe_address(text)
+    }
+}
+
+/// Whether the text is one address, written with a login but without a scheme, or with a query.
+fn is_unsafe_address(text: &str) -> bool {
+    let plain = without_references(text);
+    if plain.contains(char::is_whitespace) {
+        return false;
+    }
+    if plain.contains("://") {
+        return plain.contains('?');
+    }
+    let login = plain.split_once('@').and_then(|(login, _)| login.split_once(':'));
+    login.is_some_and(|(_, password)| !password.is_empty())
 }
 
 /// Whether an address in this text holds a name or password that is written there. A name is none

@@ -315,6 +315,8 @@ fn an_address_with_a_login_is_withheld_in_every_field() {
         "http://u:p${env:TOKEN}@h",
         "http://u:${env:TOKEN:-p}@h",
         "postgres://u:p@[::1]/d",
+        "u:p@h/v1",
+        "http://h/v1?key=k",
     ] {
         assert!(!shows(secret), "{secret}");
     }
@@ -329,6 +331,8 @@ fn an_address_with_a_login_is_withheld_in_every_field() {
         "http://${env:TOKEN}@h",
         "http://${env:TOKEN}:${env:TOKEN}@h",
         "://",
+        "git@h:p",
+        "a question? http://h",
     ] {
         assert!(shows(plain), "{plain}");
     }
