@@ -245,9 +245,8 @@ async fn a_key_in_the_place_of_something_else_is_not_shown_when_it_is_mended() {
         ("base_url", "u:SECRET@h", "http://h/v1"),
         ("base_url", "http://h/v1?api_key=SECRET", "http://h/v1"),
     ] {
-        let bin = with_settings(&format!(
-            "[[row]]\nid = \"deepseek\"\nconfig = {{ vendor = \"deepseek\", {field} = \"{wrong}\" }}\n"
-        ));
+        let config_of = format!("{{ vendor = \"deepseek\", {field} = \"{wrong}\" }}");
+        let bin = with_settings(&format!("[[row]]\nid = \"deepseek\"\nconfig = {config_of}\n"));
         let dump = config(&bin, &["dump"]).await;
         assert!(dump.stdout.contains("[withheld]"), "{}", dump.stdout);
         let set = config(&bin, &["set", &format!("deepseek.{field}"), right]).await;

@@ -9,8 +9,8 @@ use super::reference::is_variable;
 use super::schema::field_schema;
 use crate::Catalog;
 
-/// The `format` that a schema gives to a field for the name of an environment variable. A value that
-/// is no such name may be what the variable should hold.
+/// The `format` that a schema gives to a field for the name of an environment variable. A value
+/// that is no such name may be what the variable should hold.
 const VARIABLE: &str = "variable";
 
 /// What stands for such a value.
