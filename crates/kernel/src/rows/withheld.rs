@@ -184,8 +184,13 @@ fn is_unsafe_address(text: &str) -> bool {
     if plain.contains("://") {
         return plain.contains('?');
     }
-    let login = plain.split_once('@').and_then(|(login, _)| login.split_once(':'));
-    login.is_some_and(|(_, password)| !password.is_empty())
+    let is_word = |text: &str| {
+        !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "-._".contains(c))
+    };
+    let Some((login, address)) = plain.rsplit_once('@') else { return false };
+    let Some((name, password)) = login.split_once(':') else { return false };
+    let host = address.split([':', '/']).next().unwrap_or_default();
+    is_word(name) && !password.is_empty() && is_word(host)
 }
 
 /// Whether an address in this text holds a name or password that is written there. A name is none

@@ -107,6 +107,8 @@ proptest! {
         document.insert("insert".to_owned(), toml::Value::Array(vec![toml::Value::Table(row)]));
         let text = toml::to_string(&document).unwrap();
         let first = compose(&[layer("x", None, &text)], &catalog(), &references()).unwrap();
+        // A value that looks like an address with a login does not survive, and must not.
+        prop_assume!(!first.dump().contains("[withheld]"));
         let again = compose(&[layer("x", None, &first.dump())], &catalog(), &references()).unwrap();
         assert_eq!(facts(&first), facts(&again));
     }
