@@ -1,6 +1,10 @@
 //! What a process holds of the system.
 
 use std::fs::{read_dir, read_link, read_to_string};
+use std::time::{Duration, Instant};
+
+/// Longer than the system takes to forget a thread.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Everything of this process that a plugin could leave behind.
 #[derive(Debug, PartialEq, Eq)]
@@ -13,10 +17,20 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    pub(crate) fn now() -> Self {
-        let tasks = read_dir("/proc/self/task").unwrap();
-        Self { threads: tasks.count(), descriptors: descriptors(), children: children() }
+    /// What is there once only the main thread runs, or after a while what is there instead.
+    ///
+    /// A thread that was joined is still listed until the system has put it away.
+    pub(crate) fn settled() -> Self {
+        let end = Instant::now() + PATIENCE;
+        while threads() > 1 && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Self { threads: threads(), descriptors: descriptors(), children: children() }
     }
+}
+
+fn threads() -> usize {
+    read_dir("/proc/self/task").unwrap().count()
 }
 
 fn descriptors() -> Vec<String> {

@@ -145,7 +145,7 @@ fn in_a_runtime<T>(work: impl AsyncFnOnce(&Path, &StrictServer) -> T) -> Option<
         Some(done)
     });
     drop(runtime);
-    Some((done?, Counts::now()))
+    Some((done?, Counts::settled()))
 }
 
 /// Mounts, uses and unmounts. Answers what was contributed, and how much of it by `row`.
