@@ -7,7 +7,12 @@ use serde::{Deserialize, Serialize};
 use crate::{Position, SessionId};
 
 /// The format number that this version writes. A higher one is refused with advice to upgrade.
-pub const FORMAT: u32 = 1;
+///
+/// 1: plain segments only. 2: sealed segments and forks.
+pub const FORMAT: u32 = 2;
+
+/// The oldest format number that this version reads, and continues.
+pub const OLDEST_FORMAT: u32 = 1;
 
 /// Written once when a session is created, never changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,4 +48,8 @@ pub struct ParentPosition {
     pub session: SessionId,
     /// The last event that the child shares.
     pub at: Position,
+    /// For each segment that the child has in common with the parent, from the first one on: the
+    /// last event in it that counts. What follows it there belongs to the parent only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub segments: Vec<u64>,
 }

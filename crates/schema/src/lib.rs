@@ -15,13 +15,13 @@ mod request;
 pub use block::{Block, Image, ToolCallBlock, ToolResultBlock};
 pub use envelope::{Draft, Event, LineError, MAX_LINE_BYTES, Position, SourceRange, SurfaceOp};
 pub use failure::{Failure, FailureCode};
-pub use header::{FORMAT, Header, ParentPosition};
+pub use header::{FORMAT, Header, OLDEST_FORMAT, ParentPosition};
 pub use ids::{CallId, MessageId, SessionId};
 pub use message::{Message, Role, Source};
 pub use payload::{
     AssistantAttempt, AssistantChunk, AssistantMessage, CancelCause, ChunkRun, EndSeed,
     FinishReason, InboxSpliced, InboxTarget, LimitReached, LlmRetry, LlmRetryStarted, PartKind,
-    Payload, PayloadError, RequestContext, RequestSent, SessionRecovered, SessionRepaired,
+    Payload, PayloadError, RequestContext, RequestSent, SessionMoved, SessionRecovered, SessionRepaired,
     SpliceOutcome, StepEnd, StepStart, ToolCall, ToolError, ToolResult, ToolStart, TurnEnd,
     TurnEndReason, TurnStart, Usage, UserMessage,
 };

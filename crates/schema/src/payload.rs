@@ -1,5 +1,7 @@
 //! The payloads that the pure core folds. Every other event belongs to the feature that writes it.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -436,15 +438,33 @@ pub struct LimitReached {
 }
 
 /// `session/recovered`: the store found damage when it opened the log and says what it did.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionRecovered {
     /// What was damaged, in words.
     pub damage: String,
-    /// Bytes that were cut from the log.
+    /// Bytes that were taken out of the log.
     pub cut_bytes: u64,
-    /// The file in the session's folder that keeps the original bytes.
+    /// What keeps the original bytes, beside the log; empty when nothing was taken out.
     pub kept_in: String,
+    /// Numbers of events that are lost: a hole in the log.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<SourceRange>,
+    /// Numbers of events that are in the log and mean nothing, because what they refer to is lost.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub aside: Vec<SourceRange>,
+    /// Numbers of the events of another branch, which `kept_in` holds as a log of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<SourceRange>,
+}
+
+/// `session/moved`: the session belongs to another directory from here on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionMoved {
+    /// The directory before.
+    pub from: PathBuf,
+    /// The directory from here on.
+    pub to: PathBuf,
 }
 
 /// `session/repaired`: an open turn of an ended process was closed.
@@ -546,6 +566,7 @@ payloads! {
     LimitReached(LimitReached) = "limit/reached",
     SessionRecovered(SessionRecovered) = "session/recovered",
     SessionRepaired(SessionRepaired) = "session/repaired",
+    SessionMoved(SessionMoved) = "session/moved",
 }
 
 impl Payload {

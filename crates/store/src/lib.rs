@@ -7,6 +7,8 @@ mod config;
 mod error;
 mod jsonl;
 mod log;
+#[expect(dead_code, reason = "what the back ends are moving to")]
+mod medium;
 mod plugin;
 mod service;
 

@@ -6,6 +6,8 @@ mod known;
 mod surface;
 mod turns;
 
+use std::path::{Path, PathBuf};
+
 use reins_schema::{
     Event, Header, LimitReached, MessageId, Payload, PayloadError, Purpose, RequestContext,
     RequestHeader, RequestSent, SourceRange, Usage,
@@ -55,6 +57,7 @@ pub enum FoldError {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fold {
     header: Header,
+    cwd: PathBuf,
     known: KnownTypes,
     next_seq: u64,
     surface: Surface,
@@ -71,6 +74,7 @@ impl Fold {
     /// The meaning of an empty log.
     pub fn new(header: Header, known: KnownTypes) -> Self {
         Self {
+            cwd: header.cwd.clone(),
             header,
             known,
             next_seq: 0,
@@ -149,6 +153,10 @@ impl Fold {
             Payload::EndSeed(_) => self.end_seed(),
             Payload::LimitReached(p) => self.limit_reached(&p),
             Payload::SessionRecovered(_) | Payload::Other => Ok(()),
+            Payload::SessionMoved(p) => {
+                self.cwd = p.to;
+                Ok(())
+            }
             Payload::SessionRepaired(p) => self.turns.repaired(p.turn),
         }
     }
@@ -216,6 +224,11 @@ impl Fold {
     /// The session's immutable facts.
     pub fn header(&self) -> &Header {
         &self.header
+    }
+
+    /// The directory that the session belongs to now.
+    pub fn cwd(&self) -> &Path {
+        &self.cwd
     }
 
     /// The number of the next event.

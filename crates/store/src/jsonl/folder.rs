@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use reins_schema::{FORMAT, Header, SessionId};
+use reins_schema::{FORMAT, Header, OLDEST_FORMAT, SessionId};
 
 use super::{HIDDEN, files};
 use crate::error::MOVE_AWAY;
@@ -89,7 +89,7 @@ impl Folder {
             Some(found) if found > u64::from(FORMAT) => {
                 return Err(StoreError::NewerFormat { found, path });
             }
-            Some(found) if found == u64::from(FORMAT) => {}
+            Some(found) if found >= u64::from(OLDEST_FORMAT) => {}
             Some(found) => return Err(broken(format!("format {found} never existed"))),
             None => return Err(broken("the header has no format number".to_owned())),
         }

@@ -26,6 +26,7 @@ pub(crate) fn cut(folder: &Folder, tail: &Tail) -> Result<SessionRecovered, Stor
         damage: format!("the end of {} from byte {}: {}", name(path), tail.offset, tail.problem),
         cut_bytes: tail.bytes,
         kept_in: name(&kept),
+        ..SessionRecovered::default()
     })
 }
 

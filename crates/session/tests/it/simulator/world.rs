@@ -437,6 +437,7 @@ impl World {
             damage: "torn tail".to_owned(),
             cut_bytes: 3,
             kept_in: "tail".to_owned(),
+            ..SessionRecovered::default()
         });
         self.step(Input::Opened { recovered })?;
         must(self.core.status() == Status::Idle, || "not idle after opening".to_owned())?;

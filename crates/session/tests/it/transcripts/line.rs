@@ -61,7 +61,10 @@ fn detail(payload: &Payload) -> String {
         Payload::SessionRepaired(p) => {
             format!("{} unknown {:?} not started {:?}", p.turn, p.outcome_unknown, p.not_started)
         }
-        Payload::SessionRecovered(_) | Payload::EndSeed(_) | Payload::Other => String::new(),
+        Payload::SessionRecovered(_)
+        | Payload::SessionMoved(_)
+        | Payload::EndSeed(_)
+        | Payload::Other => String::new(),
     }
 }
 
