@@ -9,13 +9,16 @@ pub use reins_session::EventType;
 
 /// The event types of this crate.
 pub const EVENT_TYPES: [(&str, EventType); 6] = [
-    (ApprovalAsked::TYPE, EventType { version: 1, ignorable: true }),
-    (ApprovalDecided::TYPE, EventType { version: 1, ignorable: true }),
-    (SandboxMode::TYPE, EventType { version: 1, ignorable: false }),
-    (CompositionChanged::TYPE, EventType { version: 1, ignorable: true }),
-    (PresetSelected::TYPE, EventType { version: 1, ignorable: true }),
-    (CommandRun::TYPE, EventType { version: 1, ignorable: true }),
+    (ApprovalAsked::TYPE, PASSING),
+    (ApprovalDecided::TYPE, PASSING),
+    (SandboxMode::TYPE, EventType { version: 1, ignorable: false, keep_last: true }),
+    (CompositionChanged::TYPE, PASSING),
+    (PresetSelected::TYPE, EventType { version: 1, ignorable: true, keep_last: true }),
+    (CommandRun::TYPE, PASSING),
 ];
+
+/// Nobody needs it to go on with the session.
+const PASSING: EventType = EventType { version: 1, ignorable: true, keep_last: false };
 
 /// `approval/asked`
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -136,5 +139,6 @@ pub fn draft(
 /// The uncommitted event of one of [`EVENT_TYPES`].
 pub(crate) fn own_draft(kind: &str, payload: &impl Serialize) -> Result<Draft, serde_json::Error> {
     let known = EVENT_TYPES.iter().find(|(name, _)| *name == kind);
-    draft(kind, known.map_or(EventType { version: 1, ignorable: false }, |(_, of)| *of), payload)
+    let required = EventType { version: 1, ignorable: false, keep_last: false };
+    draft(kind, known.map_or(required, |(_, of)| *of), payload)
 }

@@ -24,7 +24,7 @@ use crate::held::{HeldSessions, Hold, Wanted, Wish};
 use crate::limits;
 use crate::observations::Observations;
 use crate::place::{CurrentScope, Generations, Mover, Place, PresetScope, Setup};
-use crate::prompt::snapshot_text;
+use crate::prompt::last_facts;
 use crate::size::MAX_PAYLOAD_BYTES;
 
 /// What an agent is made of.
@@ -277,7 +277,7 @@ impl Maker {
         if !wish.holds() || self.tasks.is_closed() {
             return Err(AgentError::Ending);
         }
-        let (mut seen, preset) = (Seen::default(), order.preset.preset.clone());
+        let preset = order.preset.preset.clone();
         // Before the disk is touched, so that what is refused leaves nothing there.
         let place =
             Place::take(order.preset, &session, order.setup.as_ref()).map_err(AgentError::Setup)?;
@@ -288,8 +288,7 @@ impl Maker {
                 self.store.create(header, known).await?
             }
             SessionOrder::Resume(id) => {
-                let mut look = |event: &reins_schema::Event| seen.look(event);
-                self.store.open(&id, known, &mut look).await?
+                self.store.open(&id, known, &mut |_: &reins_schema::Event| {}).await?
             }
         };
         let hold = match hold {
@@ -319,14 +318,12 @@ impl Maker {
         };
         let turn = TurnState {
             seed: order.model.unwrap_or_default(),
-            last_facts: seen.facts.take(),
+            last_facts: last_facts(&opened.fold),
             ..TurnState::default()
         };
-        if seen.preset.is_none() {
-            seen.preset.clone_from(&opened.header.agent_preset);
-        }
+        let before = Before::of(&opened);
         let agent = self.start(opened, env, place, turn, (hold, wish.wanted()));
-        if let Err(reason) = record(&agent, &seen, &preset).await {
+        if let Err(reason) = record(&agent, &before, &preset).await {
             agent.close().await;
             return Err(AgentError::Start { session, reason });
         }
@@ -391,7 +388,7 @@ impl Maker {
             next_ticket: 0,
             closing: false,
         };
-        let opened_input = Input::Opened { recovered: opened.recovered };
+        let opened_input = Input::Opened { recovered: opened.recovered.into_iter().collect() };
         let task = self.tasks.spawn(async move {
             driver.run(opened_input).await;
             drop(hold);
@@ -416,45 +413,30 @@ pub fn known_types(scope: &Scope) -> KnownTypes {
     entries.map(|entry| (entry.name.to_string(), *entry.value)).collect()
 }
 
-/// What the driver needs of the past besides the fold.
-#[derive(Default)]
-struct Seen {
-    facts: Option<String>,
+/// What the log says last about things that this process decides.
+struct Before {
     mode: Option<String>,
     preset: Option<String>,
 }
 
-impl Seen {
-    fn look(&mut self, event: &reins_schema::Event) {
-        match event.body.kind.as_str() {
-            "user/message" => {
-                if let Ok(reins_schema::Payload::UserMessage(entered)) =
-                    reins_schema::Payload::read(&event.body)
-                    && let Some(text) = snapshot_text(&entered.message)
-                {
-                    self.facts = Some(text);
-                }
-            }
-            SandboxMode::TYPE => {
-                let data = event.body.data.get();
-                self.mode = serde_json::from_str::<SandboxMode>(data).ok().map(|mode| mode.mode);
-            }
-            PresetSelected::TYPE => {
-                self.preset = PresetSelected::of(event).or_else(|| self.preset.take());
-            }
-            _ => {}
-        }
+impl Before {
+    fn of(opened: &OpenSession) -> Self {
+        let mode = opened.fold.last_of(SandboxMode::TYPE).and_then(|event| {
+            serde_json::from_str::<SandboxMode>(event.body.data.get()).ok().map(|mode| mode.mode)
+        });
+        let preset = opened.fold.last_of(PresetSelected::TYPE).and_then(PresetSelected::of);
+        Self { mode, preset: preset.or_else(|| opened.header.agent_preset.clone()) }
     }
 }
 
 /// Writes down what differs from what the log says: the mode, and another preset.
-async fn record(agent: &Agent, seen: &Seen, preset: &str) -> Result<(), String> {
-    if seen.mode.as_deref() != Some(MODE) {
+async fn record(agent: &Agent, before: &Before, preset: &str) -> Result<(), String> {
+    if before.mode.as_deref() != Some(MODE) {
         let mode = SandboxMode { mode: MODE.to_owned() };
         let draft = own_draft(SandboxMode::TYPE, &mode).map_err(|e| e.to_string())?;
         agent.commit(draft).await.map_err(|e| e.0)?;
     }
-    if seen.preset.as_deref() != Some(preset) {
+    if before.preset.as_deref() != Some(preset) {
         let selected = PresetSelected { agent_preset: preset.to_owned() };
         let draft = own_draft(PresetSelected::TYPE, &selected).map_err(|e| e.to_string())?;
         agent.commit(draft).await.map_err(|e| e.0)?;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use reins_kernel::{BoxFuture, Origin, Scope};
 use reins_schema::{Failure, FailureCode, Message, MessageId, SessionId, Source};
+use reins_session::Fold;
 
 /// One section of the system prompt; an entry under its name. The text must be the same for the
 /// same rows: what changes with time, mode or directory state is a [`RuntimeFact`].
@@ -143,6 +144,11 @@ pub(crate) fn snapshot_text(message: &Message) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// The facts that the model was told last.
+pub(crate) fn last_facts(fold: &Fold) -> Option<String> {
+    fold.last_told(SNAPSHOT_PLUGIN).map(Message::text)
 }
 
 const SNAPSHOT_PLUGIN: &str = "runtime-facts";

@@ -264,7 +264,7 @@ mod tests {
         let rows = vec![row; rows];
         let changed =
             CompositionChanged { generation: 2, rows, refused: refused.map(str::to_owned) };
-        let of = EventType { version: 1, ignorable: true };
+        let of = EventType { version: 1, ignorable: true, keep_last: false };
         let body = draft(CompositionChanged::TYPE, of, &changed).unwrap();
         Teller::default().tell(&Event { seq: 7, time: 1, body })
     }

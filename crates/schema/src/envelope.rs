@@ -76,7 +76,7 @@ pub struct Draft {
 }
 
 /// One committed fact.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Event {
     /// Contiguous from 0.
     pub seq: u64,
@@ -107,6 +107,17 @@ pub enum LineError {
     /// Longer than [`MAX_LINE_BYTES`].
     #[error("the line has {0} bytes, more than {MAX_LINE_BYTES}")]
     TooLong(usize),
+}
+
+/// Byte for byte.
+impl PartialEq for Draft {
+    fn eq(&self, other: &Self) -> bool {
+        let rest = |of: &Self| (of.v, of.surface, of.ignorable);
+        self.kind == other.kind
+            && rest(self) == rest(other)
+            && self.sources == other.sources
+            && self.data.get() == other.data.get()
+    }
 }
 
 #[derive(Serialize)]

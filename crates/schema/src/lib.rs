@@ -21,8 +21,8 @@ pub use message::{Message, Role, Source};
 pub use payload::{
     AssistantAttempt, AssistantChunk, AssistantMessage, CancelCause, ChunkRun, EndSeed,
     FinishReason, InboxSpliced, InboxTarget, LimitReached, LlmRetry, LlmRetryStarted, PartKind,
-    Payload, PayloadError, RequestContext, RequestSent, SessionMoved, SessionRecovered, SessionRepaired,
-    SpliceOutcome, StepEnd, StepStart, ToolCall, ToolError, ToolResult, ToolStart, TurnEnd,
-    TurnEndReason, TurnStart, Usage, UserMessage,
+    Payload, PayloadError, RequestContext, RequestSent, SessionMoved, SessionRecovered,
+    SessionRepaired, SpliceOutcome, StepEnd, StepStart, ToolCall, ToolError, ToolResult, ToolStart,
+    TurnEnd, TurnEndReason, TurnStart, Usage, UserMessage,
 };
 pub use request::{AdapterDefaults, CallConfig, HeaderReason, Purpose, RequestHeader, ToolSchema};

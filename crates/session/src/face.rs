@@ -27,8 +27,8 @@ pub enum Input {
     /// The log was opened or created. First input of every core, exactly once: repairs what an
     /// ended process left open.
     Opened {
-        /// What the store had to cut, if anything.
-        recovered: Option<SessionRecovered>,
+        /// What the store found damaged, and what it did: one `session/recovered` for each.
+        recovered: Vec<SessionRecovered>,
     },
     /// New input. Its id must not be in the inbox or the log.
     Send {
@@ -62,7 +62,8 @@ pub enum Input {
     /// limits until it ends.
     UseLimits(TurnLimits),
     /// The event types that contributions may write from here on; taken at any time. What stands in
-    /// the log already stays as it is.
+    /// the log stays as it is; when it may not be skipped and its type is not among these, the
+    /// session is read-only until it is again.
     UseTypes(KnownTypes),
     /// Answers [`Effect::Assemble`].
     Assembled {

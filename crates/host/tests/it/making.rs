@@ -204,7 +204,7 @@ async fn a_set_up_that_refuses_or_panics_leaves_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_can_only_be_read_is_let_go() {
-    const ODD: EventType = EventType { version: 1, ignorable: false };
+    const ODD: EventType = EventType { version: 1, ignorable: false, keep_last: false };
     let house = House::new(script()).await;
     let factory = house.factory().await;
     let odd = |scope: &Scope| {

@@ -182,7 +182,7 @@ async fn a_set_up_that_refuses_a_generation_is_told_once_and_the_agent_goes_on()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_event_types_of_the_new_generation_may_be_written_and_the_old_ones_no_more() {
-    const NEWS: EventType = EventType { version: 1, ignorable: true };
+    const NEWS: EventType = EventType { version: 1, ignorable: true, keep_last: false };
     let house = House::new(script().text("ok").forever()).await;
     let two = Two::new(&house);
     let (old, new) = (house.scope.clone(), two.scope());

@@ -6,11 +6,13 @@ mod known;
 mod surface;
 mod turns;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use reins_schema::{
-    Event, Header, LimitReached, MessageId, Payload, PayloadError, Purpose, RequestContext,
-    RequestHeader, RequestSent, SourceRange, Usage,
+    Event, Header, LimitReached, Message, MessageId, Payload, PayloadError, Purpose,
+    RequestContext, RequestHeader, RequestSent, SourceRange, Usage,
 };
 
 pub use inbox::Inbox;
@@ -19,6 +21,7 @@ pub use known::{EventType, KnownTypes};
 pub use surface::{Node, NodeKind, Surface};
 pub use turns::{OpenCall, OpenStep, OpenTurn};
 
+use known::Foreign;
 use turns::Turns;
 
 /// Why an event cannot follow the ones before it. The fold is unchanged.
@@ -58,7 +61,7 @@ pub enum FoldError {
 pub struct Fold {
     header: Header,
     cwd: PathBuf,
-    known: KnownTypes,
+    foreign: Foreign,
     next_seq: u64,
     surface: Surface,
     inbox: Inbox,
@@ -67,7 +70,8 @@ pub struct Fold {
     request_context: Option<RequestContext>,
     last_sent: [Option<RequestSent>; 3],
     usage: Usage,
-    read_only: Option<String>,
+    /// The last message in the form `snapshot` of each plugin.
+    told: BTreeMap<String, Arc<Message>>,
 }
 
 impl Fold {
@@ -76,7 +80,7 @@ impl Fold {
         Self {
             cwd: header.cwd.clone(),
             header,
-            known,
+            foreign: Foreign::new(known),
             next_seq: 0,
             surface: Surface::default(),
             inbox: Inbox::default(),
@@ -85,7 +89,7 @@ impl Fold {
             request_context: None,
             last_sent: [None, None, None],
             usage: Usage::default(),
-            read_only: None,
+            told: BTreeMap::new(),
         }
     }
 
@@ -106,7 +110,7 @@ impl Fold {
         };
         check_sources(event).map_err(rule)?;
         let folded = match payload {
-            Payload::Other => self.foreign(event),
+            Payload::Other => self.foreign.take(event),
             payload => self.core(event, payload),
         };
         folded.map_err(rule)?;
@@ -159,30 +163,6 @@ impl Fold {
             }
             Payload::SessionRepaired(p) => self.turns.repaired(p.turn),
         }
-    }
-
-    /// An event of another owner: kept by the store, not folded.
-    fn foreign(&mut self, event: &Event) -> Result<(), String> {
-        let body = &event.body;
-        if let Some(known) = self.known.get(&body.kind) {
-            if body.surface.is_some() {
-                return Err("this type takes no `surface`".to_owned());
-            }
-            if body.v.unwrap_or(0) <= known.version || body.ignorable {
-                return Ok(());
-            }
-        } else if body.ignorable {
-            return Ok(());
-        }
-        if self.read_only.is_none() {
-            let version = body.v.map(|v| format!(" version {v}")).unwrap_or_default();
-            self.read_only = Some(format!(
-                "event {} has the type `{}`{version}, which this version of Reins does not know; \
-                 upgrade Reins, or turn on the plugin that wrote it",
-                event.seq, body.kind
-            ));
-        }
-        Ok(())
     }
 
     fn request_sent(&mut self, sent: RequestSent) -> Result<(), String> {
@@ -288,7 +268,7 @@ impl Fold {
 
     /// Why nothing may be written to this session, if so.
     pub fn read_only(&self) -> Option<&str> {
-        self.read_only.as_deref()
+        self.foreign.read_only()
     }
 
     /// Whether a message with this id was ever put into the inbox or the surface as input.
@@ -296,14 +276,27 @@ impl Fold {
         self.inbox.is_used(id)
     }
 
-    /// The event types of other owners that may be written from here on.
+    /// The event types of other owners that may be written from here on. A type that is missing
+    /// among them may make the session read-only, and one that is back lifts that.
     pub(crate) fn use_types(&mut self, known: KnownTypes) {
-        self.known = known;
+        self.foreign.use_types(known);
     }
 
     /// The event types of other owners that may be written.
     pub fn known(&self) -> &KnownTypes {
-        &self.known
+        self.foreign.known()
+    }
+
+    /// The last event of a type that is registered with [`EventType::keep_last`]. Of a type that
+    /// was registered while the session was open: the last one since.
+    pub fn last_of(&self, kind: &str) -> Option<&Event> {
+        self.foreign.last_of(kind)
+    }
+
+    /// The last message in the form `snapshot` that a plugin gave to the model, whether or not it
+    /// is on the surface still.
+    pub fn last_told(&self, plugin: &str) -> Option<&Message> {
+        self.told.get(plugin).map(Arc::as_ref)
     }
 }
 

@@ -11,6 +11,9 @@ use reins_schema::{
 
 use super::{Fold, cites, input_problem};
 
+/// The form of a plugin's message that says how things are now; the last one counts.
+const SNAPSHOT: &str = "snapshot";
+
 /// What a node of the surface is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeKind {
@@ -101,6 +104,7 @@ impl Fold {
         self.inbox.check_entry(&p.message.id, &p.inbox)?;
         let id = p.message.id.clone();
         let node = node(event.seq, NodeKind::User, p.message, 0);
+        let message = Arc::clone(&node.message);
         match event.body.surface {
             Some(SurfaceOp::Replace(first, last)) => {
                 if !p.inbox.is_empty() {
@@ -114,6 +118,11 @@ impl Fold {
             }
         }
         self.inbox.enter(id, &p.inbox);
+        if let Source::Plugin { plugin, form: Some(form) } = &message.source
+            && form == SNAPSHOT
+        {
+            self.told.insert(plugin.clone(), message);
+        }
         Ok(())
     }
 

@@ -14,13 +14,13 @@ use crate::notices;
 use crate::sabotage::Sabotage;
 
 impl Core {
-    pub(super) fn open(&mut self, recovered: Option<SessionRecovered>) {
+    pub(super) fn open(&mut self, recovered: Vec<SessionRecovered>) {
         if self.opened || self.status == Status::Dead {
             return;
         }
         self.opened = true;
         if self.fold.read_only().is_none() {
-            if let Some(recovered) = recovered {
+            for recovered in recovered {
                 self.append(recovered, Vec::new());
             }
             self.repair();

@@ -27,7 +27,8 @@ pub(crate) fn empty_fold() -> Fold {
 }
 
 pub(crate) fn known() -> KnownTypes {
-    KnownTypes::from_iter([(NOTE.to_owned(), EventType { version: 1, ignorable: true })])
+    let note = EventType { version: 1, ignorable: true, keep_last: true };
+    KnownTypes::from_iter([(NOTE.to_owned(), note)])
 }
 
 pub(crate) fn message(id: &str, text: &str) -> Message {

@@ -2,10 +2,10 @@
 //! what is not known is kept or makes the session read-only.
 
 use reins_schema::{
-    Draft, EndSeed, Event, InboxSpliced, InboxTarget, Payload, Purpose, SourceRange, StepEnd,
-    StepStart, SurfaceOp, TurnEnd, TurnEndReason, TurnStart, UserMessage,
+    Draft, EndSeed, Event, InboxSpliced, InboxTarget, Payload, Purpose, SessionRecovered, Source,
+    SourceRange, StepEnd, StepStart, SurfaceOp, TurnEnd, TurnEndReason, TurnStart, UserMessage,
 };
-use reins_session::{Core, Effect, Fold, Input, Limits, Status};
+use reins_session::{Core, Effect, EventType, Fold, Input, KnownTypes, Limits, Status};
 use serde_json::value::RawValue;
 
 use crate::made;
@@ -233,7 +233,7 @@ fn an_unknown_required_type_makes_the_session_read_only() {
         let reason = fold.read_only().map(str::to_owned).unwrap_or_default();
         assert!(reason.contains(kind), "{reason}");
         let mut core = Core::new(fold, Limits::default());
-        let opened = core.step(1, Input::Opened { recovered: None });
+        let opened = core.step(1, Input::Opened { recovered: Vec::new() });
         assert!(matches!(opened.as_slice(), [Effect::Status(Status::Idle)]), "{opened:?}");
         let message = made::message("z", "go");
         let target = InboxTarget::NextTurn;
@@ -245,6 +245,108 @@ fn an_unknown_required_type_makes_the_session_read_only() {
             other => panic!("{other:?}"),
         }
     }
+}
+
+/// `use_types` is the core's; nothing else changes what a fold knows.
+fn told_types(fold: Fold, known: KnownTypes) -> Core {
+    let mut core = Core::new(fold, Limits::default());
+    core.step(1, Input::Opened { recovered: Vec::new() });
+    assert!(core.step(2, Input::UseTypes(known)).is_empty());
+    core
+}
+
+fn types(version: u32, keep_last: bool) -> KnownTypes {
+    let of = EventType { version, ignorable: false, keep_last };
+    KnownTypes::from_iter([("other/thing".to_owned(), of)])
+}
+
+#[test]
+fn read_only_follows_the_types_that_are_known() {
+    let mut fold = made::empty_fold();
+    for v in [Some(2), None, Some(1), Some(5), Some(3), Some(7)] {
+        let event = foreign(&fold, "other/thing", v, false);
+        assert_eq!(fold.apply(&event), Ok(()));
+    }
+    let first = "event 0 has the type `other/thing` version 2, which this version of Reins does \
+                 not know; upgrade Reins, or turn on the plugin that wrote it";
+    assert_eq!(fold.read_only(), Some(first));
+    for (known, event) in [
+        (types(1, false), Some("event 0 ")),
+        (types(2, false), Some("event 3 ")),
+        (types(6, false), Some("event 5 ")),
+        (types(7, false), None),
+        (KnownTypes::default(), Some("event 0 ")),
+    ] {
+        let core = told_types(fold.clone(), known);
+        let reason = core.fold().read_only();
+        assert_eq!(reason.is_some(), event.is_some(), "{reason:?}");
+        let begins = reason.zip(event).is_none_or(|(reason, event)| reason.starts_with(event));
+        assert!(begins, "{reason:?}, not {event:?}");
+    }
+    let mut back = told_types(fold, types(9, false));
+    let message = made::message("z", "go");
+    let sent = back.step(3, Input::Send { message, target: InboxTarget::NextTurn, wake: false });
+    assert!(matches!(sent.last(), Some(Effect::SendAnswered { result: Ok(_), .. })), "{sent:?}");
+}
+
+#[test]
+fn the_last_event_of_a_type_is_kept_when_its_owner_wants_that() {
+    let mut fold = Fold::new(made::header(), types(2, true));
+    assert_eq!(fold.last_of("other/thing"), None);
+    for v in [Some(2), Some(1)] {
+        let event = foreign(&fold, "other/thing", v, false);
+        assert_eq!(fold.apply(&event), Ok(()));
+        let skipped = foreign(&fold, "skipped/thing", v, true);
+        assert_eq!(fold.apply(&skipped), Ok(()));
+        assert_eq!(fold.last_of("other/thing"), Some(&event));
+    }
+    assert_eq!(fold.last_of("skipped/thing"), None, "nobody registered it");
+    let core = told_types(fold, KnownTypes::default());
+    let last = core.fold().last_of("other/thing").map(|event| event.seq);
+    assert_eq!(last, Some(2), "what was kept stays, also without its owner");
+}
+
+#[test]
+fn the_last_snapshot_of_each_plugin_is_kept() {
+    let mut fold = folded("send a go");
+    let seq = fold.next_seq();
+    for (id, plugin, form) in
+        [("x", "p", Some("snapshot")), ("y", "q", Some("snapshot")), ("z", "p", Some("notice"))]
+    {
+        let mut message = made::message(id, id);
+        let (plugin, form) = (plugin.to_owned(), form.map(str::to_owned));
+        message.source = Source::Plugin { plugin, form };
+        let mut event = next(&fold, UserMessage { message, inbox: Vec::new() });
+        // The request has left, but a replace may come at any time.
+        let place = fold.surface().nodes()[0].seq;
+        event.body.surface = Some(SurfaceOp::Replace(place, place));
+        event.body.sources = vec![SourceRange::One(place)];
+        assert_eq!(fold.apply(&event), Ok(()));
+    }
+    let told = |plugin: &str| fold.last_told(plugin).map(|message| message.text());
+    assert_eq!(told("p").as_deref(), Some("x"), "a notice is none, and it may be shadowed");
+    assert_eq!(told("q").as_deref(), Some("y"));
+    assert_eq!(told("r"), None);
+    assert_eq!(fold.next_seq(), seq + 3);
+}
+
+#[test]
+fn every_finding_of_the_store_is_written_down_before_repair() {
+    let found = |damage: &str| SessionRecovered {
+        damage: damage.to_owned(),
+        ..SessionRecovered::default()
+    };
+    let mut core = Core::new(folded(OPEN), Limits::default());
+    let effects = core.step(1, Input::Opened { recovered: vec![found("one"), found("two")] });
+    let kinds: Vec<_> = effects
+        .iter()
+        .filter_map(|effect| match effect {
+            Effect::Append(event) => Some(event.body.kind.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(kinds[..3], ["session/recovered", "session/recovered", "tool/result"]);
+    assert_eq!(kinds.last(), Some(&"session/repaired"));
 }
 
 #[test]

@@ -23,8 +23,8 @@ fn nothing_happens_before_the_session_is_open() {
 #[test]
 fn a_second_opening_is_ignored() {
     let mut core = Core::new(made::empty_fold(), Limits::default());
-    assert_eq!(core.step(1, Input::Opened { recovered: None }).len(), 1);
-    assert!(core.step(2, Input::Opened { recovered: None }).is_empty());
+    assert_eq!(core.step(1, Input::Opened { recovered: Vec::new() }).len(), 1);
+    assert!(core.step(2, Input::Opened { recovered: Vec::new() }).is_empty());
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn extreme_times_and_limits_do_not_overflow() {
         ..Limits::default()
     };
     let mut core = Core::new(made::empty_fold(), limits);
-    core.step(i64::MAX, Input::Opened { recovered: None });
+    core.step(i64::MAX, Input::Opened { recovered: Vec::new() });
     let message = made::message("a", "go");
     let send = Input::Send { message, target: InboxTarget::NextTurn, wake: true };
     let effects = core.step(i64::MAX, send);
@@ -53,11 +53,11 @@ fn extreme_times_and_limits_do_not_overflow() {
 #[test]
 fn a_dead_core_says_why() {
     let mut core = Core::new(made::empty_fold(), Limits::default());
-    core.step(1, Input::Opened { recovered: None });
+    core.step(1, Input::Opened { recovered: Vec::new() });
     let failed = Input::StoreFailed { message: "no space left".to_owned() };
     assert!(matches!(core.step(2, failed).as_slice(), [Effect::Status(Status::Dead)]));
     assert_eq!(core.dead(), Some("no space left"));
     let again = Input::StoreFailed { message: "again".to_owned() };
     assert!(core.step(3, again).is_empty());
-    assert!(core.step(4, Input::Opened { recovered: None }).is_empty());
+    assert!(core.step(4, Input::Opened { recovered: Vec::new() }).is_empty());
 }

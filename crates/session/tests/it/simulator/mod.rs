@@ -22,7 +22,7 @@ fn schedule(seed: u64, rule: Option<Sabotage>) -> Result<Cover, String> {
     let played = std::panic::catch_unwind(AssertUnwindSafe(|| {
         let mut world = World::new(seed, rule);
         world.sabotage_core();
-        world.step(Input::Opened { recovered: None })?;
+        world.step(Input::Opened { recovered: Vec::new() })?;
         for _ in 0..50 + world.rng.below(120) {
             world.act()?;
         }

@@ -433,12 +433,14 @@ impl World {
         self.last_op = 0;
         self.core = Core::new(fold, self.limits);
         self.sabotage_core();
-        let recovered = self.rng.chance(20).then(|| SessionRecovered {
+        let one = SessionRecovered {
             damage: "torn tail".to_owned(),
             cut_bytes: 3,
             kept_in: "tail".to_owned(),
             ..SessionRecovered::default()
-        });
+        };
+        let many = if self.rng.chance(20) { 1 + self.rng.below(3) } else { 0 };
+        let recovered = vec![one; many];
         self.step(Input::Opened { recovered })?;
         must(self.core.status() == Status::Idle, || "not idle after opening".to_owned())?;
         must(self.core.fold().open_turn().is_none(), || "a turn stays open".to_owned())?;

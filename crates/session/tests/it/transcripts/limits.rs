@@ -411,7 +411,7 @@ fn the_clock_starts_again_from_now() {
     let timed = |time_ms| TurnLimits { time_ms, ..TurnLimits::default() };
     let limits = Limits { turn: timed(Some(50)), ..Limits::default() };
     let mut core = Core::new(made::empty_fold(), limits);
-    core.step(1, Input::Opened { recovered: None });
+    core.step(1, Input::Opened { recovered: Vec::new() });
     let message = made::message("a", "go");
     let send = Input::Send { message, target: InboxTarget::NextTurn, wake: true };
     let effects = core.step(100, send);
@@ -437,7 +437,7 @@ fn the_clock_starts_again_from_now() {
 /// A turn that was begun at 100, and what its first step is assembled for.
 fn assembling(limits: Limits) -> (Core, Op) {
     let mut core = Core::new(made::empty_fold(), limits);
-    core.step(1, Input::Opened { recovered: None });
+    core.step(1, Input::Opened { recovered: Vec::new() });
     let message = made::message("a", "go");
     let send = Input::Send { message, target: InboxTarget::NextTurn, wake: true };
     let effects = core.step(100, send);
@@ -464,7 +464,7 @@ fn limits_may_come_before_the_session_is_open_and_after_its_end() {
     let mut core = Core::new(made::empty_fold(), Limits::default());
     let none = TurnLimits { steps: Some(0), ..TurnLimits::default() };
     assert!(core.step(1, Input::UseLimits(none)).is_empty());
-    core.step(2, Input::Opened { recovered: None });
+    core.step(2, Input::Opened { recovered: Vec::new() });
     let message = made::message("a", "go");
     let send = Input::Send { message, target: InboxTarget::NextTurn, wake: true };
     let effects = core.step(3, send);

@@ -58,7 +58,7 @@ impl Stage {
             out: Vec::new(),
             now: 0,
         };
-        stage.input(Input::Opened { recovered: None });
+        stage.input(Input::Opened { recovered: Vec::new() });
         stage.out.clear();
         for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
             stage.command(line);
@@ -263,7 +263,7 @@ impl Stage {
         self.waits.clear();
         self.out.push("> crash".to_owned());
         self.core = Core::new(fold, self.limits);
-        self.input(Input::Opened { recovered: None });
+        self.input(Input::Opened { recovered: Vec::new() });
     }
 
     fn decide(&mut self, decision: PreStepDecision) {
