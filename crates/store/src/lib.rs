@@ -11,6 +11,8 @@ mod log;
 mod medium;
 mod plugin;
 mod service;
+#[cfg_attr(not(test), expect(dead_code, unused_imports, reason = "what back ends move to"))]
+mod zst;
 
 pub use config::StoreConfig;
 pub use error::StoreError;

@@ -61,12 +61,8 @@ pub(crate) trait Medium: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     /// Absent session; larger than `limit`; unreadable.
-    fn blob(
-        &self,
-        id: &SessionId,
-        name: &str,
-        limit: usize,
-    ) -> Result<Option<Vec<u8>>, StoreError>;
+    fn blob(&self, id: &SessionId, name: &str, limit: usize)
+    -> Result<Option<Vec<u8>>, StoreError>;
 
     /// Names and sizes of a session's blobs, by name.
     ///
@@ -93,15 +89,19 @@ pub(crate) trait Medium: fmt::Debug + Send + Sync + 'static {
 }
 
 /// A session whose lease is held. Dropping it releases the lease.
+///
+/// What is kept never replaces something else: when its name has another content, it gets the
+/// name with a number, and the call returns the name that it has. Keeping the same again does
+/// nothing.
 pub(crate) trait Held: fmt::Debug + Send {
     /// The session.
     fn id(&self) -> &SessionId;
 
-    /// Replaces the header; the one that was there is kept under `kept`.
+    /// Replaces the header; the one that was there, if any, is kept under `kept`.
     ///
     /// # Errors
     /// The disk refuses.
-    fn put_header(&mut self, header: &[u8], kept: &str) -> Result<(), StoreError>;
+    fn put_header(&mut self, header: &[u8], kept: &str) -> Result<String, StoreError>;
 
     /// Opens the active segment for appending; its length must be `length`.
     ///
@@ -119,7 +119,7 @@ pub(crate) trait Held: fmt::Debug + Send {
     ///
     /// # Errors
     /// The disk refuses; then nothing was cut.
-    fn cut(&mut self, number: u32, length: u64, kept: &str) -> Result<(), StoreError>;
+    fn cut(&mut self, number: u32, length: u64, kept: &str) -> Result<String, StoreError>;
 
     /// Gives a segment another content, all or nothing; the content that was there is kept, byte
     /// for byte as it was stored, under `kept`. A sealed one stays sealed.
@@ -131,13 +131,13 @@ pub(crate) trait Held: fmt::Debug + Send {
         number: u32,
         content: &mut dyn Read,
         kept: &str,
-    ) -> Result<(), StoreError>;
+    ) -> Result<String, StoreError>;
 
     /// Keeps bytes under a name beside the log.
     ///
     /// # Errors
     /// The disk refuses.
-    fn keep(&mut self, name: &str, content: &mut dyn Read) -> Result<(), StoreError>;
+    fn keep(&mut self, name: &str, content: &mut dyn Read) -> Result<String, StoreError>;
 
     /// What seals segments of this session, to be used on a thread of its own while the lease is
     /// held.
