@@ -388,7 +388,7 @@ impl Maker {
             next_ticket: 0,
             closing: false,
         };
-        let opened_input = Input::Opened { recovered: opened.recovered.into_iter().collect() };
+        let opened_input = Input::Opened { recovered: opened.recovered };
         let task = self.tasks.spawn(async move {
             driver.run(opened_input).await;
             drop(hold);

@@ -7,7 +7,7 @@ use reins_host::{Host, SessionView};
 use reins_schema::{
     Block, CallId, Event, Header, Payload, SessionId, Source, ToolResult, ToolResultBlock,
 };
-use reins_store::{SessionSummary, StoreError};
+use reins_store::{DamageKind, SessionSummary, StoreError};
 
 use crate::args::{ComposeArgs, SessionCommand};
 use crate::exit::CliError;
@@ -81,7 +81,7 @@ async fn show(start: &Start, compose: &ComposeArgs, id: SessionId) -> Result<u8,
     print(&format!("\n{}\n", totals(&view)))?;
     match view.problem {
         None => Ok(crate::exit::COMPLETED),
-        Some(StoreError::Damaged(tail)) if tail.is_tail => {
+        Some(StoreError::Damaged(tail)) if tail.kind == DamageKind::Torn => {
             let text = format!("{tail}; the next run of this session keeps that aside and goes on");
             Err(CliError::new(crate::exit::SESSION, "SESSION_UNREADABLE", text))
         }

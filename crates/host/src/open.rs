@@ -10,7 +10,7 @@ use reins_agent::{
 use reins_kernel::{Row, RowError, RowWarning, Scope};
 use reins_schema::{CallConfig, Failure, Payload, SessionId, SessionRecovered};
 use reins_session::Status;
-use reins_store::{Listing, Store, StoreError};
+use reins_store::{DamageKind, ListFilter, Listing, Store, StoreError};
 use reins_world::{Clock, FileKind, Fs};
 use tokio::sync::broadcast;
 
@@ -240,7 +240,7 @@ impl Host {
     /// # Errors
     /// The home cannot be read.
     pub async fn list(&self) -> Result<Listing, HostError> {
-        Ok(self.services.store.list().await?)
+        Ok(self.services.store.list(ListFilter::default()).await?)
     }
 
     /// Opens or creates a session and starts its agent. What can be refused without touching the
@@ -308,7 +308,7 @@ impl Host {
         let known = reins_agent::known_types(&self.scope().await);
         let inspected = self.services.store.inspect(&id, known, &mut look).await?;
         let last = inspected.fold.request_header().map(|header| header.config.clone());
-        let is_torn = inspected.damage.as_ref().is_some_and(|damage| damage.is_tail);
+        let is_torn = inspected.damage.iter().any(|damage| damage.kind == DamageKind::Torn);
         let next_seq = is_torn.then(|| inspected.fold.next_seq());
         let header = inspected.header;
         let preset = selected.or(header.agent_preset).unwrap_or_else(|| FIRST_PRESET.to_owned());
@@ -366,7 +366,7 @@ impl Host {
     }
 
     async fn newest(&self, cwd: &Path) -> Result<SessionId, HostError> {
-        let listing = self.services.store.list().await?;
+        let listing = self.services.store.list(ListFilter::default()).await?;
         for session in listing.sessions {
             if self.same_directory(&session.header.cwd, cwd).await {
                 return Ok(session.header.id);

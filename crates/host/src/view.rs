@@ -43,8 +43,10 @@ impl SessionView {
             each(event);
         };
         let problem = match store.inspect(session, KnownTypes::default(), &mut seen).await {
-            Ok(Inspected { damage: None, .. }) => return Ok(view),
-            Ok(Inspected { damage: Some(damage), .. }) => StoreError::Damaged(damage),
+            Ok(Inspected { damage, .. }) => match damage.into_iter().next() {
+                None => return Ok(view),
+                Some(damage) => StoreError::Damaged(damage),
+            },
             Err(error @ (StoreError::NotFound { .. } | StoreError::InvalidId { .. })) => {
                 return Err(error.into());
             }

@@ -34,6 +34,15 @@ pub struct StoreConfig {
     /// The largest blob that is kept, in bytes. Nothing makes blobs yet.
     #[serde(default = "blob_bytes_max")]
     pub blob_bytes_max: usize,
+    /// A log is kept in segments: one that has reached this many bytes is compressed, and the next
+    /// one is begun.
+    #[serde(default = "segment_bytes")]
+    #[schemars(range(min = 65_536))]
+    pub segment_bytes: u64,
+    /// After how many events a snapshot pays, from which the session is opened without reading all
+    /// of its log; 0 = never.
+    #[serde(default = "snapshot_events")]
+    pub snapshot_events: u64,
 }
 
 impl StoreConfig {
@@ -47,6 +56,8 @@ impl StoreConfig {
             recent_events: recent_events(),
             recent_bytes: recent_bytes(),
             blob_bytes_max: blob_bytes_max(),
+            segment_bytes: segment_bytes(),
+            snapshot_events: snapshot_events(),
         }
     }
 }
@@ -73,4 +84,12 @@ fn recent_bytes() -> usize {
 
 fn blob_bytes_max() -> usize {
     64 << 20
+}
+
+fn segment_bytes() -> u64 {
+    8 << 20
+}
+
+fn snapshot_events() -> u64 {
+    2000
 }

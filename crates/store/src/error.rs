@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use reins_schema::{LineError, SessionId};
 
-use crate::Damage;
+use crate::{Damage, LeaseInfo};
 
 /// Why the store did not do what was asked. Every message names the place and what to do.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -48,15 +48,66 @@ pub enum StoreError {
     /// Another writer has the session.
     #[error(
         "session `{id}` is in use by {}; wait for it or end that process",
-        holder(*pid, host.as_deref())
+        user(holder.as_ref())
     )]
     Busy {
         /// The session.
         id: SessionId,
         /// The writer, as it wrote itself into the lease.
-        pid: Option<u32>,
-        /// Its machine.
-        host: Option<String>,
+        holder: Option<LeaseInfo>,
+    },
+    /// Several sessions begin like this.
+    #[error("`{begins}` is the beginning of several sessions: {}; give more of it", names(ids))]
+    Ambiguous {
+        /// As asked.
+        begins: String,
+        /// Some of them.
+        ids: Vec<SessionId>,
+    },
+    /// The log has no such event.
+    #[error("session `{id}` has no event {seq}; {}", last_event(*last))]
+    NoEvent {
+        /// The session.
+        id: SessionId,
+        /// As asked.
+        seq: u64,
+        /// The last event there is.
+        last: Option<u64>,
+    },
+    /// A session can only be forked where nothing is owed.
+    #[error(
+        "event {seq} of session `{id}` is inside turn {turn}, and a fork begins between turns; {}",
+        boundary(*before)
+    )]
+    InsideTurn {
+        /// The session.
+        id: SessionId,
+        /// As asked.
+        seq: u64,
+        /// The open turn.
+        turn: u64,
+        /// The last event before it that is outside a turn.
+        before: Option<u64>,
+    },
+    /// A session that is in the middle of a turn was to be changed.
+    #[error(
+        "session `{id}` was interrupted in a turn; run it once so that the turn ends, then try \
+         again"
+    )]
+    TurnOpen {
+        /// The session.
+        id: SessionId,
+    },
+    /// The log has events that this version does not know and may not pass over.
+    #[error(
+        "session `{id}` can only be read: {reason}; upgrade Reins, or enable the row that wrote \
+         them"
+    )]
+    OnlyReadable {
+        /// The session.
+        id: SessionId,
+        /// What is not known.
+        reason: String,
     },
     /// A folder or file is not what a session consists of.
     #[error("{}: {problem}. Nothing was changed; {advice}", path.display())]
@@ -284,11 +335,37 @@ fn suggestion(nearest: Option<&SessionId>) -> String {
     }
 }
 
-fn holder(pid: Option<u32>, host: Option<&str>) -> String {
-    match (pid, host) {
-        (Some(pid), _) if pid == std::process::id() => format!("this process (pid {pid})"),
-        (Some(pid), Some(host)) => format!("process {pid} on {host}"),
-        (Some(pid), None) => format!("process {pid}"),
-        (None, _) => "another process".to_owned(),
+fn user(holder: Option<&LeaseInfo>) -> String {
+    let Some(holder) = holder else { return "another process".to_owned() };
+    let who = match holder.pid {
+        pid if pid == std::process::id() => format!("this process (pid {pid})"),
+        pid => format!("pid {pid}"),
+    };
+    let mut facts = Vec::new();
+    if !holder.doing.is_empty() {
+        facts.push(holder.doing.clone());
+    }
+    if let Ok(start) = jiff::Timestamp::from_millisecond(holder.start) {
+        let local = jiff::tz::TimeZone::system().to_datetime(start);
+        facts.push(format!("since {:02}:{:02}", local.hour(), local.minute()));
+    }
+    if facts.is_empty() { who } else { format!("{who} ({})", facts.join(", ")) }
+}
+
+fn names(ids: &[SessionId]) -> String {
+    ids.iter().map(|id| format!("`{id}`")).collect::<Vec<_>>().join(", ")
+}
+
+fn last_event(last: Option<u64>) -> String {
+    match last {
+        Some(last) => format!("its last one is {last}"),
+        None => "it has none yet".to_owned(),
+    }
+}
+
+fn boundary(before: Option<u64>) -> String {
+    match before {
+        Some(before) => format!("the nearest place before it is {before}"),
+        None => "there is no such place before it".to_owned(),
     }
 }

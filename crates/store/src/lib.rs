@@ -20,5 +20,6 @@ pub use jsonl::{JsonlStore, check_home};
 pub use log::{Log, Subscription};
 pub use plugin::PLUGIN;
 pub use service::{
-    Damage, Inspected, LeaseInfo, Listing, OpenSession, SessionSummary, Store, check_id,
+    Damage, DamageKind, ExportOrder, Exported, Imported, Inspected, LeaseInfo, ListFilter, Listing,
+    OpenSession, Progress, Repaired, SessionState, SessionSummary, Store, Verified, check_id,
 };

@@ -12,6 +12,9 @@ pub const PLUGIN: PluginDef = PluginDef::of::<StoreJsonl>();
 /// The longest configurable wait of an event for the disk.
 const WRITE_WITHIN_MS_MAX: u64 = 60_000;
 
+/// The smallest configurable segment: below it files would be more than their content.
+const SEGMENT_BYTES_MIN: u64 = 64 << 10;
+
 struct StoreJsonl;
 
 impl Plugin for StoreJsonl {
@@ -38,6 +41,10 @@ impl Plugin for StoreJsonl {
             if value == 0 {
                 return Err(MountError::new("nothing could be written; use 1 or more").at(field));
             }
+        }
+        if config.segment_bytes < SEGMENT_BYTES_MIN {
+            let problem = format!("less than {SEGMENT_BYTES_MIN} makes too many segments");
+            return Err(MountError::new(problem).at("segment_bytes"));
         }
         let store: Arc<dyn Store> = Arc::new(JsonlStore::new(config));
         mount.provide(store)

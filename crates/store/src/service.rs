@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use reins_schema::{Event, Header, SessionId, SessionRecovered};
@@ -58,12 +59,12 @@ pub trait Store: Send + Sync {
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<Event>, StoreError>>;
 
-    /// All sessions, the last used first. A damaged one never hides another. Removes what creates
+    /// Sessions, the last used first. A damaged one never hides another. Removes what creates
     /// left that were killed.
     ///
     /// # Errors
     /// The home cannot be read. A home that does not exist has no sessions.
-    fn list(&self) -> BoxFuture<'_, Result<Listing, StoreError>>;
+    fn list(&self, wanted: ListFilter) -> BoxFuture<'_, Result<Listing, StoreError>>;
 
     /// Keeps bytes beside the session's log, durably, and returns their name: the SHA-256 in hex.
     ///
@@ -86,6 +87,9 @@ pub trait Store: Send + Sync {
     ) -> BoxFuture<'a, Result<Vec<u8>, StoreError>>;
 }
 
+/// Hears how much of a long piece of work is done: bytes so far, bytes in all.
+pub type Progress = Arc<dyn Fn(u64, u64) + Send + Sync>;
+
 /// A session that this process writes.
 #[derive(Debug)]
 pub struct OpenSession {
@@ -95,8 +99,8 @@ pub struct OpenSession {
     pub fold: Fold,
     /// The write end.
     pub log: Log,
-    /// What was cut on open; the core logs it.
-    pub recovered: Option<SessionRecovered>,
+    /// What was damaged and what was done about it; the core logs it.
+    pub recovered: Vec<SessionRecovered>,
 }
 
 /// A session as it can be read now.
@@ -104,27 +108,30 @@ pub struct OpenSession {
 pub struct Inspected {
     /// Its immutable facts.
     pub header: Header,
-    /// The folded log, up to the damage if there is any.
+    /// The folded log: everything that is verified.
     pub fold: Fold,
-    /// Where reading had to stop. A tail that a live writer is just writing is no damage.
-    pub damage: Option<Damage>,
+    /// What cannot be read. A line that a live writer is just writing is no damage. What is before
+    /// the snapshot is not looked at.
+    pub damage: Vec<Damage>,
     /// Who writes it now.
     pub lease: Option<LeaseInfo>,
 }
 
-/// A place in a log that cannot be read.
+/// A place in a session that is not as it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// The log file.
+    /// The file, or the database with the name in it.
     pub path: PathBuf,
-    /// Bytes before the damaged line.
+    /// Bytes before the damaged ones.
     pub offset: u64,
+    /// How many bytes are damaged.
+    pub bytes: u64,
     /// 1-based line in the file, when reading began at its start.
     pub line: Option<u64>,
     /// What is wrong there.
     pub problem: String,
-    /// Nothing valid follows: opening the session cuts it off and goes on.
-    pub is_tail: bool,
+    /// What it means for the session.
+    pub kind: DamageKind,
 }
 
 impl fmt::Display for Damage {
@@ -135,6 +142,44 @@ impl fmt::Display for Damage {
         }
         write!(f, "byte {}: {}", self.offset, self.problem)
     }
+}
+
+/// What a [`Damage`] means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DamageKind {
+    /// Nothing valid follows: opening cuts it off and keeps it.
+    Torn,
+    /// These events are lost.
+    Hole {
+        /// The first one.
+        first: u64,
+        /// The last one.
+        last: u64,
+    },
+    /// What stands between two records is none, and no number is missing.
+    Stray,
+    /// The same numbers stand there twice; these are another branch.
+    Branch {
+        /// Its first own event.
+        first: u64,
+        /// Its last one.
+        last: u64,
+    },
+    /// The same record stands there again; nothing is lost.
+    Repeated {
+        /// Its number.
+        seq: u64,
+    },
+    /// The record is right and does not fit what precedes it; it is set aside.
+    Refused {
+        /// Its number.
+        seq: u64,
+    },
+    /// The header is missing or damaged; it was made up from what is known.
+    Header,
+    /// A blob is not what its name says.
+    Blob,
 }
 
 /// Who holds a session, in its own words.
@@ -149,6 +194,25 @@ pub struct LeaseInfo {
     /// Where to attach to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub socket: Option<PathBuf>,
+    /// Which boot of the machine it runs in; empty when unknown.
+    #[serde(default)]
+    pub boot: String,
+    /// What it does, as a person would call it: `reins run`.
+    #[serde(default)]
+    pub doing: String,
+}
+
+/// Which sessions a list is to have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ListFilter {
+    /// Only those of this directory.
+    pub cwd: Option<PathBuf>,
+    /// Archived ones too.
+    pub archived: bool,
+    /// No more than so many.
+    pub limit: Option<usize>,
+    /// Only those that were changed before this time, Unix milliseconds.
+    pub older_than: Option<i64>,
 }
 
 /// What [`Store::list`] found.
@@ -158,6 +222,8 @@ pub struct Listing {
     pub sessions: Vec<SessionSummary>,
     /// What looks like a session and is none, with the reason.
     pub damaged: Vec<(PathBuf, String)>,
+    /// How many there would be without the limit.
+    pub total: usize,
 }
 
 /// One line of a list.
@@ -165,12 +231,88 @@ pub struct Listing {
 pub struct SessionSummary {
     /// Its immutable facts.
     pub header: Header,
+    /// The directory it belongs to now.
+    pub cwd: PathBuf,
     /// Last change of the log, Unix milliseconds.
     pub modified: i64,
-    /// Size of the log in bytes.
+    /// Size of the log as it is stored, in bytes.
     pub bytes: u64,
+    /// How many events it has.
+    pub events: u64,
+    /// Whether somebody works in it.
+    pub state: SessionState,
+    /// It is hidden from the plain list.
+    pub archived: bool,
     /// The first words of a person, when they are in the first 256 KiB; at most 400 bytes.
     pub first_prompt: Option<String>,
+    /// What is damaged, when it can be read in spite of that.
+    pub problem: Option<String>,
+}
+
+/// Whether somebody works in a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SessionState {
+    /// Nobody, and nothing is owed.
+    Idle,
+    /// Nobody, in the middle of a turn: it was interrupted.
+    InTurn,
+    /// This process.
+    Live(LeaseInfo),
+}
+
+/// What [`Store::verify`] found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verified {
+    /// Events that are right.
+    pub events: u64,
+    /// Bytes of plain log that were read.
+    pub bytes: u64,
+    /// How many segments the log has.
+    pub segments: u32,
+    /// Blobs that were checked.
+    pub blobs: u64,
+    /// What is wrong.
+    pub damage: Vec<Damage>,
+    /// Why this version may not write it.
+    pub read_only: Option<String>,
+}
+
+/// What [`Store::repair`] did, or would do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Repaired {
+    /// One for each finding.
+    pub done: Vec<SessionRecovered>,
+    /// Nothing was changed.
+    pub dry_run: bool,
+}
+
+/// What [`Store::export`] is to write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExportOrder {
+    /// The session; its descendants come along.
+    pub id: SessionId,
+    /// The file, which must not exist.
+    pub to: PathBuf,
+    /// For each session a page for people, in Markdown.
+    pub pages: Vec<(SessionId, String)>,
+}
+
+/// What [`Store::export`] wrote.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exported {
+    /// The sessions in it.
+    pub sessions: Vec<SessionId>,
+    /// Size of the file.
+    pub bytes: u64,
+}
+
+/// What [`Store::import`] took over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Imported {
+    /// Sessions that are new here.
+    pub sessions: Vec<SessionId>,
+    /// Sessions that were here already, the same.
+    pub already: Vec<SessionId>,
 }
 
 /// Refuses what cannot be the name of a session's folder.

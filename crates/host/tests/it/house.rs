@@ -18,7 +18,9 @@ use reins_kernel::{
 };
 use reins_schema::{CallConfig, Event, Header, SessionId};
 use reins_session::KnownTypes;
-use reins_store::{Inspected, JsonlStore, Listing, OpenSession, Store, StoreConfig, StoreError};
+use reins_store::{
+    Inspected, JsonlStore, ListFilter, Listing, OpenSession, Store, StoreConfig, StoreError,
+};
 use reins_testkit::{Acts, StrictServer};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -515,8 +517,8 @@ impl Store for Gated {
         self.inner.read(id, from, limit)
     }
 
-    fn list(&self) -> BoxFuture<'_, Result<Listing, StoreError>> {
-        self.inner.list()
+    fn list(&self, wanted: ListFilter) -> BoxFuture<'_, Result<Listing, StoreError>> {
+        self.inner.list(wanted)
     }
 
     fn put_blob<'a>(

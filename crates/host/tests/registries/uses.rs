@@ -100,7 +100,7 @@ async fn services(scope: &Scope, home: &Path) -> Vec<&'static str> {
         };
         let opened = store.create(header, known_types(scope)).await.unwrap();
         opened.log.close().await.unwrap();
-        assert_eq!(store.list().await.unwrap().sessions.len(), 1);
+        assert_eq!(store.list(Default::default()).await.unwrap().sessions.len(), 1);
         used.push("Store");
     }
     let limits = scope.service::<TurnLimits>();

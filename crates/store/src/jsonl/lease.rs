@@ -28,9 +28,7 @@ impl Lease {
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                let info = content(path);
-                let host = info.as_ref().map(|info| info.host.clone());
-                return Err(StoreError::Busy { id: id.clone(), pid: info.map(|i| i.pid), host });
+                return Err(StoreError::Busy { id: id.clone(), holder: content(path) });
             }
             Err(TryLockError::Error(e)) => return Err(StoreError::io(path, e)),
         }
@@ -40,8 +38,14 @@ impl Lease {
     }
 
     fn announce(&mut self) -> std::io::Result<()> {
-        let info =
-            LeaseInfo { pid: std::process::id(), host: host_name(), start: now(), socket: None };
+        let info = LeaseInfo {
+            pid: std::process::id(),
+            host: host_name(),
+            start: now(),
+            socket: None,
+            boot: String::new(),
+            doing: String::new(),
+        };
         let text = serde_json::to_vec(&info)?;
         self.file.set_len(0)?;
         self.file.rewind()?;

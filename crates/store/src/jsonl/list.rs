@@ -9,7 +9,7 @@ use reins_schema::{Event, Payload, SessionId, Source};
 
 use super::folder::Folder;
 use super::{HIDDEN, files, lease, seek};
-use crate::{Listing, SessionSummary, StoreError};
+use crate::{Listing, SessionState, SessionSummary, StoreError};
 
 /// How much of a log is searched for the first prompt.
 const PREFIX_BYTES: u64 = 256 << 10;
@@ -49,6 +49,7 @@ pub(crate) fn list(sessions: &Path) -> Result<Listing, StoreError> {
     let newest = |s: &SessionSummary| (std::cmp::Reverse(s.modified), s.header.id.clone());
     listing.sessions.sort_by_cached_key(newest);
     listing.damaged.sort();
+    listing.total = listing.sessions.len();
     Ok(listing)
 }
 
@@ -78,7 +79,18 @@ fn summary(sessions: &Path, entry: &DirEntry) -> Result<SessionSummary, StoreErr
         None => None,
     };
     let modified = modified.unwrap_or(header.created_at);
-    Ok(SessionSummary { header, modified, bytes, first_prompt })
+    let (cwd, state) = (header.cwd.clone(), SessionState::Idle);
+    Ok(SessionSummary {
+        header,
+        cwd,
+        modified,
+        bytes,
+        events: 0,
+        state,
+        archived: false,
+        first_prompt,
+        problem: None,
+    })
 }
 
 /// Also an error when the log does not begin with an event.

@@ -22,7 +22,9 @@ pub(crate) use lease::Lease;
 pub(crate) use scan::Scanner;
 
 use crate::log::{ActiveFile, Start};
-use crate::{Damage, Inspected, Listing, Log, OpenSession, Store, StoreConfig, StoreError};
+use crate::{
+    Damage, Inspected, ListFilter, Listing, Log, OpenSession, Store, StoreConfig, StoreError,
+};
 use scan::Stop;
 
 /// How the folder of a session begins while it is being made or removed; its id and our process id
@@ -122,6 +124,7 @@ impl JsonlStore {
         let place = folder.clone();
         let (file, recovered) = blocking(move || finish_open(&place, &scanner)).await?;
         let log = Log::start(folder, file, lease, Start::Opened { events }, &self.config)?;
+        let recovered = recovered.into_iter().collect();
         Ok(OpenSession { header, fold, log, recovered })
     }
 
@@ -146,6 +149,7 @@ impl JsonlStore {
         if damage.is_none() && before.is_none() && lease.is_none() {
             damage = scanner.tail().map(scan::Tail::damage);
         }
+        let damage = damage.into_iter().collect();
         Ok(Inspected { header, fold, damage, lease })
     }
 }
@@ -246,7 +250,8 @@ async fn refused(folder: &Folder, seq: u64, problem: String) -> Result<Damage, S
     let found = blocking(move || Scanner::from(place.segments()?, seq)?.place_of_next()).await?;
     let (path, offset) = found.unwrap_or_else(|| (folder.path.clone(), 0));
     let problem = format!("event {seq} does not fit what precedes it: {problem}");
-    Ok(Damage { path, offset, line: None, problem, is_tail: false })
+    let kind = crate::DamageKind::Refused { seq };
+    Ok(Damage { path, offset, bytes: 0, line: None, problem, kind })
 }
 
 /// Runs file work on the blocking pool; a panic there goes on here.
@@ -274,7 +279,7 @@ impl Store for JsonlStore {
             let (folder, file, lease) = blocking(move || store.create_blocking(&copy)).await?;
             let log = Log::start(folder, file, lease, Start::Created, &self.config)?;
             let fold = Fold::new(header.clone(), known);
-            Ok(OpenSession { header, fold, log, recovered: None })
+            Ok(OpenSession { header, fold, log, recovered: Vec::new() })
         })
     }
 
@@ -309,9 +314,15 @@ impl Store for JsonlStore {
         }))
     }
 
-    fn list(&self) -> BoxFuture<'_, Result<Listing, StoreError>> {
+    fn list(&self, wanted: ListFilter) -> BoxFuture<'_, Result<Listing, StoreError>> {
         let sessions = Arc::clone(&self.sessions);
-        Box::pin(blocking(move || list::list(&sessions)))
+        Box::pin(blocking(move || {
+            let mut listing = list::list(&sessions)?;
+            listing.sessions.retain(|s| wanted.cwd.as_ref().is_none_or(|cwd| *cwd == s.cwd));
+            listing.total = listing.sessions.len();
+            listing.sessions.truncate(wanted.limit.unwrap_or(usize::MAX));
+            Ok(listing)
+        }))
     }
 
     fn put_blob<'a>(

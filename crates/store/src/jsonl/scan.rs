@@ -7,9 +7,12 @@ use std::path::{Path, PathBuf};
 use reins_schema::{Event, LineError, MAX_LINE_BYTES};
 
 use super::{files, seek};
-use crate::{Damage, StoreError};
+use crate::{Damage, DamageKind, StoreError};
 
 const READ_BYTES: usize = 128 << 10;
+
+/// Damage before the end.
+const UNKNOWN_HOLE: DamageKind = DamageKind::Hole { first: 0, last: 0 };
 
 /// Bytes at the end of the last log file that hold at most one record, which is no event.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,9 +31,10 @@ impl Tail {
         Damage {
             path: self.path.clone(),
             offset: self.offset,
+            bytes: self.bytes,
             line: self.line,
             problem: self.problem.clone(),
-            is_tail: self.may_be_cut,
+            kind: if self.may_be_cut { DamageKind::Torn } else { UNKNOWN_HOLE },
         }
     }
 }
@@ -220,7 +224,8 @@ impl Scanner {
                         Bad::Order(problem) => (false, problem),
                     };
                     let path = reader.path.clone();
-                    let damage = Damage { path, offset, line: number, problem, is_tail: false };
+                    let (bytes, kind) = (reader.offset - offset, UNKNOWN_HOLE);
+                    let damage = Damage { path, offset, bytes, line: number, problem, kind };
                     if !is_bytes {
                         return Err(Stop::Damage(damage));
                     }

@@ -28,7 +28,7 @@ async fn events_come_back_byte_for_byte() {
     assert_eq!(session.header, header(&id()));
     assert_eq!(session.fold.next_seq(), 5);
     assert_eq!(session.log.next_seq(), 5);
-    assert_eq!(session.recovered, None);
+    assert_eq!(session.recovered, []);
     session.log.append(note(5, "more")).await.unwrap();
     session.log.close().await.unwrap();
     assert_eq!(seen, written);

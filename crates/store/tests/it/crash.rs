@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use reins_store::{Store, StoreError};
+use reins_store::{ListFilter, Store, StoreError};
 
 use crate::setup::{append, create, folder, header, id, inspect, note, on_disk, open, store};
 
@@ -57,7 +57,7 @@ async fn competing_process() {
                 Err(error) => panic!("{error}"),
             }
         };
-        assert_eq!(session.recovered, None);
+        assert_eq!(session.recovered, []);
         let next = session.log.next_seq();
         append(&session, next..next + GROUP).await;
         session.log.close().await.unwrap();
@@ -78,7 +78,7 @@ async fn competing_processes_never_mix_their_events() {
     }
     let store = store(home.path());
     assert_eq!(on_disk(&store).await, (0..4 * ROUNDS * GROUP).collect::<Vec<u64>>());
-    assert_eq!(inspect(&store).await.unwrap().damage, None);
+    assert_eq!(inspect(&store).await.unwrap().damage, []);
 }
 
 fn start_writer(home: &Path) -> Child {
@@ -150,7 +150,7 @@ async fn what_was_acknowledged_survives_kill_9() {
         acknowledged.is_some_and(|seq| seq > 25),
         "the writer did too little: {acknowledged:?}"
     );
-    let listing = store.list().await.unwrap();
+    let listing = store.list(ListFilter::default()).await.unwrap();
     assert_eq!((listing.sessions.len(), listing.damaged.len()), (1, 0));
 }
 
@@ -163,14 +163,14 @@ async fn another_process_is_named() {
     while lines.next().unwrap().unwrap() != "ack 0" {}
     let error = open(&store).await.unwrap_err();
     assert!(
-        matches!(error, StoreError::Busy { pid: Some(pid), .. } if pid == child.id()),
+        matches!(&error, StoreError::Busy { holder: Some(h), .. } if h.pid == child.id()),
         "{error}"
     );
     assert!(error.to_string().contains(&format!("process {}", child.id())), "{error}");
     // Reading goes on meanwhile, and a record in the middle of being written is no damage.
     for _ in 0..50 {
         let seen = inspect(&store).await.unwrap();
-        assert_eq!(seen.damage, None);
+        assert_eq!(seen.damage, []);
         assert_eq!(seen.lease.map(|lease| lease.pid), Some(child.id()));
         lines.next().unwrap().unwrap();
     }

@@ -1,6 +1,6 @@
 //! Torn ends are cut and kept; damage before the end is refused and nothing is touched.
 
-use reins_store::{Store, StoreError};
+use reins_store::{DamageKind, Store, StoreError};
 
 use crate::setup::{
     append, filled, folder, id, inspect, line, log_path, on_disk, open, put, store,
@@ -34,14 +34,14 @@ async fn a_log_cut_at_every_byte_of_its_last_record_goes_on() {
         let seen = inspect(&store).await.unwrap();
         assert_eq!(seen.fold.next_seq(), 2);
         assert_eq!(
-            seen.damage.map(|d| (d.is_tail, d.offset)),
-            (torn > 0).then_some((true, start as u64))
+            seen.damage.first().map(|d| (d.kind, d.offset)),
+            (torn > 0).then_some((DamageKind::Torn, start as u64))
         );
         assert_eq!(std::fs::read(&path).unwrap(), &whole[..length], "inspect wrote");
 
         let session = open(&store).await.unwrap();
         assert_eq!(session.log.next_seq(), 2);
-        match session.recovered.clone() {
+        match session.recovered.first() {
             None => assert_eq!(torn, 0),
             Some(recovered) => {
                 assert_eq!(recovered.cut_bytes, torn as u64);
@@ -74,13 +74,13 @@ async fn every_damaged_end_is_cut() {
         put(&path, &[&good, tail].concat());
         assert_eq!(on_disk(&store).await, [0, 1]);
         let session = open(&store).await.unwrap();
-        let recovered = session.recovered.clone().unwrap();
+        let recovered = session.recovered[0].clone();
         assert_eq!(recovered.cut_bytes, tail.len() as u64);
         assert!(recovered.damage.contains("00000000.log"), "{}", recovered.damage);
         assert_eq!(std::fs::read(folder(home.path()).join(recovered.kept_in)).unwrap(), tail);
         session.log.close().await.unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), good);
-        assert_eq!(open(&store).await.unwrap().recovered, None);
+        assert_eq!(open(&store).await.unwrap().recovered, []);
     }
 }
 
@@ -116,7 +116,7 @@ async fn damage_before_the_end_is_refused_with_its_place() {
         assert!(text.contains("Nothing was changed"), "{text}");
         let seen = inspect(&store).await.unwrap();
         assert_eq!(seen.fold.next_seq(), place - 1);
-        assert!(seen.damage.is_some_and(|damage| !damage.is_tail), "{name}");
+        assert!(seen.damage.iter().any(|damage| damage.kind != DamageKind::Torn), "{name}");
         assert_eq!(content(home.path()), before, "{name}");
         // What precedes the damage can be read; the damage itself is an error, not an end.
         assert_eq!(store.read(&id(), 0, 100).await.unwrap().len() as u64, place - 1);
@@ -153,7 +153,7 @@ async fn log_files_follow_each_other() {
     let second = folder(home.path()).join("00000001.log");
     put(&second, &[&lines[..], b"torn"].concat());
     let session = open(&store).await.unwrap();
-    assert_eq!(session.recovered.as_ref().map(|r| r.cut_bytes), Some(4));
+    assert_eq!(session.recovered.first().map(|r| r.cut_bytes), Some(4));
     append(&session, 600..601).await;
     session.log.close().await.unwrap();
     assert_eq!(on_disk(&store).await, (0..601).collect::<Vec<u64>>());
@@ -208,10 +208,13 @@ async fn more_than_one_lost_record_is_no_torn_end() {
         put(&path, &[&good, tail.as_bytes()].concat());
         let before = content(home.path());
         let error = open(&store).await.unwrap_err();
-        assert!(matches!(&error, StoreError::Damaged(d) if !d.is_tail), "{name}: {error}");
+        assert!(
+            matches!(&error, StoreError::Damaged(d) if d.kind != DamageKind::Torn),
+            "{name}: {error}"
+        );
         assert!(error.to_string().contains("line 3, byte "), "{name}: {error}");
         assert!(error.to_string().contains("not the only record"), "{name}: {error}");
-        assert_eq!(inspect(&store).await.unwrap().damage.map(|d| d.is_tail), Some(false));
+        assert_ne!(inspect(&store).await.unwrap().damage[0].kind, DamageKind::Torn);
         assert_eq!(content(home.path()), before, "{name}");
     }
 }
@@ -225,7 +228,7 @@ async fn a_first_write_that_was_torn_is_cut_and_the_session_opens() {
         filled(&store, 0).await;
         put(&log_path(home.path()), torn);
         let opened = open(&store).await.unwrap();
-        let kept = opened.recovered.unwrap().kept_in;
+        let kept = opened.recovered[0].kept_in.clone();
         opened.log.close().await.unwrap();
         let kept = log_path(home.path()).parent().unwrap().join(kept);
         assert_eq!(std::fs::read(kept).unwrap(), torn);
@@ -250,9 +253,12 @@ async fn a_log_without_one_event_is_never_cut() {
         put(&log_path(home.path()), log);
         let before = content(home.path());
         let error = open(&store).await.unwrap_err();
-        assert!(matches!(&error, StoreError::Damaged(d) if !d.is_tail), "{name}: {error}");
+        assert!(
+            matches!(&error, StoreError::Damaged(d) if d.kind != DamageKind::Torn),
+            "{name}: {error}"
+        );
         assert!(error.to_string().contains("line 1, byte 0"), "{name}: {error}");
-        assert_eq!(inspect(&store).await.unwrap().damage.map(|d| d.is_tail), Some(false));
+        assert_ne!(inspect(&store).await.unwrap().damage[0].kind, DamageKind::Torn);
         assert_eq!(content(home.path()), before, "{name}");
     }
 }

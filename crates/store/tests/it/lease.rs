@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use reins_store::{Store, StoreError};
+use reins_store::{ListFilter, Store, StoreError};
 
 use crate::setup::{
     append, create, filled, folder, header, id, inspect, log_path, note, on_disk, open, put, store,
@@ -15,8 +15,8 @@ async fn the_second_opener_learns_who_has_it() {
     let session = create(&store).await;
     append(&session, 0..1).await;
     let error = open(&store).await.unwrap_err();
-    let StoreError::Busy { pid, .. } = &error else { panic!("{error}") };
-    assert_eq!(*pid, Some(std::process::id()));
+    let StoreError::Busy { holder: Some(holder), .. } = &error else { panic!("{error}") };
+    assert_eq!(holder.pid, std::process::id());
     let text = error.to_string();
     assert!(text.contains("in use by this process"), "{error}");
     assert!(text.ends_with("; wait for it or end that process"), "{error}");
@@ -123,7 +123,7 @@ async fn sixteen_sessions_at_once() {
         store.read(&id, 0, 1000).await.unwrap().len()
     });
     assert_eq!(futures_util::future::join_all(runs).await, [200; 16]);
-    assert_eq!(store.list().await.unwrap().sessions.len(), 16);
+    assert_eq!(store.list(ListFilter::default()).await.unwrap().sessions.len(), 16);
 }
 
 /// A new session that nobody wants leaves nothing, whatever became of its log; one that was there
@@ -142,7 +142,7 @@ async fn a_session_is_discarded_by_who_made_it() {
         session.log.append(note(2, "late")).await.unwrap_err();
         let left = std::fs::read_dir(home.path().join("sessions")).unwrap().count();
         assert_eq!(left, 0, "spoiled: {spoiled}");
-        assert_eq!(store.list().await.unwrap().sessions.len(), 0);
+        assert_eq!(store.list(ListFilter::default()).await.unwrap().sessions.len(), 0);
     }
     filled(&store, 2).await;
     let session = open(&store).await.unwrap();
@@ -154,6 +154,10 @@ async fn a_session_is_discarded_by_who_made_it() {
     let session = store.create(header, Default::default()).await.unwrap();
     session.log.clone().close().await.unwrap();
     session.log.discard().await.unwrap();
-    assert_eq!(store.list().await.unwrap().sessions.len(), 2, "somebody may have it by now");
+    assert_eq!(
+        store.list(ListFilter::default()).await.unwrap().sessions.len(),
+        2,
+        "somebody may have it by now"
+    );
     open(&store).await.unwrap().log.close().await.unwrap();
 }

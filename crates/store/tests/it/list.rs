@@ -4,7 +4,7 @@ use std::fs::{FileTimes, create_dir, create_dir_all};
 use std::time::{Duration, UNIX_EPOCH};
 
 use reins_schema::{InboxSpliced, InboxTarget, Message, MessageId, Payload, SessionId};
-use reins_store::Store;
+use reins_store::{ListFilter, Store};
 
 use crate::setup::{header, line, note, put, store};
 
@@ -12,7 +12,7 @@ use crate::setup::{header, line, note, put, store};
 async fn a_home_without_sessions_has_an_empty_list() {
     let home = tempfile::tempdir().unwrap();
     for place in [home.path().to_path_buf(), home.path().join("absent/deep")] {
-        let listing = store(&place).list().await.unwrap();
+        let listing = store(&place).list(ListFilter::default()).await.unwrap();
         assert!(listing.sessions.is_empty() && listing.damaged.is_empty());
     }
 }
@@ -53,7 +53,7 @@ async fn damaged_folders_never_hide_good_ones() {
     create_dir(sessions.join(".hidden")).unwrap();
     put(&sessions.join("file"), b"x");
 
-    let listing = store.list().await.unwrap();
+    let listing = store.list(ListFilter::default()).await.unwrap();
     assert_eq!(listing.sessions.len(), 50);
     let order: Vec<_> = listing.sessions.iter().map(|s| s.modified).collect();
     assert!(order.is_sorted_by(|a, b| a >= b), "{order:?}");
@@ -109,7 +109,7 @@ async fn the_first_prompt_is_found_in_the_inbox_or_the_surface() {
     session.log.append(note(0, &"long ".repeat(20_000))).await.unwrap();
     session.log.append(std::sync::Arc::new(event)).await.unwrap();
     session.log.close().await.unwrap();
-    let listing = store.list().await.unwrap();
+    let listing = store.list(ListFilter::default()).await.unwrap();
     assert_eq!(listing.sessions[0].first_prompt.as_deref(), Some("fix the ünïcode bug"));
 }
 
@@ -143,7 +143,7 @@ async fn what_a_killed_create_left_is_removed_by_a_list() {
     let lease = std::fs::File::open(sessions.join(&kept[0]).join("lease")).unwrap();
     lease.lock().unwrap();
 
-    let listing = store.list().await.unwrap();
+    let listing = store.list(ListFilter::default()).await.unwrap();
     assert!(listing.sessions.is_empty() && listing.damaged.is_empty());
     let names = || {
         let entries = std::fs::read_dir(&sessions).unwrap();
@@ -155,7 +155,7 @@ async fn what_a_killed_create_left_is_removed_by_a_list() {
     kept.sort();
     assert_eq!(names(), kept);
     drop(lease);
-    store.list().await.unwrap();
+    store.list(ListFilter::default()).await.unwrap();
     kept.retain(|name| !name.starts_with(".new-locked"));
     assert_eq!(names(), kept);
 }

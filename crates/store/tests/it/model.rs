@@ -63,7 +63,7 @@ async fn run(actions: Vec<Action>, queue: usize) {
             Action::Reopen => {
                 session.log.close().await.unwrap();
                 session = open(&store).await.unwrap();
-                assert_eq!(session.recovered, None);
+                assert_eq!(session.recovered, []);
                 durable = next;
             }
             Action::Tear(bytes) => {
@@ -78,7 +78,7 @@ async fn run(actions: Vec<Action>, queue: usize) {
                     continue;
                 }
                 session = open(&store).await.unwrap();
-                assert_eq!(session.recovered.as_ref().unwrap().cut_bytes, bytes.len() as u64);
+                assert_eq!(session.recovered[0].cut_bytes, bytes.len() as u64);
                 durable = next;
             }
             Action::Read(from) => {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use reins_schema::SessionId;
-use reins_store::{JsonlStore, Store, StoreConfig, StoreError};
+use reins_store::{JsonlStore, ListFilter, Store, StoreConfig, StoreError};
 use rustix::mount::{MountFlags, UnmountFlags};
 
 use crate::setup::{
@@ -71,7 +71,7 @@ async fn a_full_disk_is_said_and_survived() {
     let durable = on_disk(&store).await.len() as u64;
     assert!((10..seq).contains(&durable), "{durable} of {seq}");
     let session = open(&store).await.unwrap();
-    assert_eq!(session.recovered, None);
+    assert_eq!(session.recovered, []);
     append(&session, durable..durable + 3).await;
     session.log.close().await.unwrap();
     assert_eq!(on_disk(&store).await, (0..durable + 3).collect::<Vec<u64>>());
@@ -105,7 +105,7 @@ async fn a_read_only_disk_is_said_before_anything_is_written() {
     // Reading needs no writing.
     assert_eq!(on_disk(&with).await, [0, 1]);
     assert_eq!(crate::setup::inspect(&with).await.unwrap().fold.next_seq(), 2);
-    assert_eq!(with.list().await.unwrap().sessions.len(), 1);
+    assert_eq!(with.list(ListFilter::default()).await.unwrap().sessions.len(), 1);
 }
 
 #[tokio::test]
@@ -120,7 +120,10 @@ async fn a_home_at_or_below_a_file_is_refused() {
             matches!(&error, StoreError::HomeNotDirectory { path } if *path == file),
             "{error}"
         );
-        assert!(matches!(store.list().await, Err(StoreError::HomeNotDirectory { .. })));
+        assert!(matches!(
+            store.list(ListFilter::default()).await,
+            Err(StoreError::HomeNotDirectory { .. })
+        ));
         let error = open(&store).await.unwrap_err();
         assert!(matches!(error, StoreError::HomeNotDirectory { .. }), "{error}");
     }

@@ -1,7 +1,7 @@
 //! The store as a row.
 
 use reins_kernel::{Catalog, Layer, References, compose};
-use reins_store::{PLUGIN, Store};
+use reins_store::{ListFilter, PLUGIN, Store};
 
 use crate::setup::{header, id};
 
@@ -23,7 +23,7 @@ async fn a_row_provides_the_store() {
     let store = generation.scope.need::<dyn Store>().unwrap();
     let session = store.create(header(&id()), Default::default()).await.unwrap();
     session.log.close().await.unwrap();
-    assert_eq!(store.list().await.unwrap().sessions.len(), 1);
+    assert_eq!(store.list(ListFilter::default()).await.unwrap().sessions.len(), 1);
     drop(store);
     generation.stop().await;
 }

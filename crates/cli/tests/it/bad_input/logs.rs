@@ -113,7 +113,7 @@ async fn a_session_in_use_is_refused_with_the_process_that_has_it() {
 
     let end = bin.run(["run", "--session", &id, "me too"]).await.unwrap();
     assert_eq!(end.code, Some(6), "{}", end.stderr);
-    let start = format!("reins: session `{id}` is in use by process {pid}");
+    let start = format!("reins: session `{id}` is in use by pid {pid}");
     assert!(end.stderr.starts_with(&start), "{}", end.stderr);
     assert_eq!((end.stdout.as_str(), end.stderr.lines().count()), ("", 1));
 
