@@ -417,6 +417,7 @@ fn answered_op(input: &Input) -> Option<Op> {
 #[cfg(test)]
 mod tests {
     use reins_schema::ToolCallBlock;
+    use reins_session::Barrier;
 
     use super::*;
 
@@ -430,7 +431,7 @@ mod tests {
         let begins = [
             Effect::StartTool { op: 1, turn: 1, step: 1, call },
             Effect::StartAttempt { op: 1, turn: 1, step: 1, attempt: 1 },
-            Effect::Flush { op: 1 },
+            Effect::Flush { op: 1, point: Barrier::BeforeRequest },
         ];
         for effect in begins {
             assert!(after_a_lost_event(effect, "disk full").is_none());

@@ -17,6 +17,7 @@ use tokio::task::JoinSet;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
+use crate::barriers;
 use crate::driver::{Driver, DriverLimits, Environment, TurnState, Waiting, Ways};
 use crate::events::{EVENT_TYPES, EventType, PresetSelected, SandboxMode, own_draft};
 use crate::handle::{Agent, Shared, WeakAgent};
@@ -139,7 +140,8 @@ impl Default for LoopConfig {
 struct LoopPlugin;
 
 /// The plugins of this crate.
-pub const PLUGINS: &[PluginDef] = &[PluginDef::of::<LoopPlugin>(), limits::PLUGIN];
+pub const PLUGINS: &[PluginDef] =
+    &[PluginDef::of::<LoopPlugin>(), barriers::PLUGIN, limits::PLUGIN];
 
 impl Plugin for LoopPlugin {
     const NAME: &'static str = "agent-loop";

@@ -2,6 +2,7 @@
 
 mod approvals;
 mod attempt;
+mod barriers;
 mod chains;
 mod commands;
 mod contain;
@@ -21,6 +22,7 @@ mod provider;
 mod size;
 mod tool;
 
+pub use barriers::Barriers;
 pub use chains::{
     Approval, ApprovalRequest, CHAINS, ChainInfo, Execute, Guard, LimitQuestion, Permission,
     PostExecute, PreExecute, PreStep, RequestConfig, RequestError, TurnStopping,

@@ -7,6 +7,7 @@ use reins_kernel::{BoxFuture, Registration, RowChange, Scope};
 use reins_schema::SessionId;
 use reins_session::TurnLimits;
 
+use crate::barriers::{self, Barriers};
 use crate::contain::contain_now;
 use crate::limits::turn_limits;
 
@@ -48,6 +49,7 @@ pub type Setup = Arc<dyn Fn(&Scope) -> Result<Vec<Registration>, String> + Send 
 pub(crate) struct Place {
     pub(crate) preset: PresetScope,
     pub(crate) scope: Scope,
+    pub(crate) barriers: Barriers,
     /// The owner's contributions; undone when the agent moves or ends.
     _registrations: Vec<Registration>,
     /// The last generation that the owner's set-up refused, which is told once.
@@ -67,7 +69,8 @@ impl Place {
             Some(setup) => contain_now(|| setup(&scope))
                 .unwrap_or_else(|words| Err(format!("it panicked: {words}")))?,
         };
-        Ok(Self { preset, scope, _registrations: registrations, refused: None })
+        let barriers = barriers::of(&scope);
+        Ok(Self { preset, scope, barriers, _registrations: registrations, refused: None })
     }
 
     /// What `wish` leaves open is as the rows say.

@@ -308,15 +308,29 @@ pub enum LimitAnswer {
     Stop,
 }
 
+/// The points that wait until all earlier events are on disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Barrier {
+    /// A request is about to leave.
+    BeforeRequest,
+    /// The bodies of a batch are about to start.
+    BeforeTools,
+    /// A turn has ended.
+    TurnEnd,
+}
+
 /// What the core tells the driver to do. The driver does it, in order, and adds nothing.
 #[derive(Debug)]
 pub enum Effect {
     /// Hand this event to the store. It is committed now; observers may see it.
     Append(Arc<Event>),
-    /// Answer with `Flushed` when all earlier events are on disk.
+    /// Answer with `Flushed` when all earlier events are on disk; at once where this barrier is
+    /// turned off.
     Flush {
         /// The wait.
         op: Op,
+        /// Which barrier it is.
+        point: Barrier,
     },
     /// Take tools (at a turn's first step), assemble prompt and runtime facts.
     Assemble {

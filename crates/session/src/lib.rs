@@ -13,9 +13,9 @@ mod repair;
 mod sabotage;
 
 pub use face::{
-    AttemptOutcome, Effect, Entering, Input, LimitAnswer, Limits, Op, PreStepDecision, Prepared,
-    QueueEdit, Refusal, RenderedFacts, RequestPlan, RetryDecision, Status, Time, ToolOutcome,
-    TurnLimits,
+    AttemptOutcome, Barrier, Effect, Entering, Input, LimitAnswer, Limits, Op, PreStepDecision,
+    Prepared, QueueEdit, Refusal, RenderedFacts, RequestPlan, RetryDecision, Status, Time,
+    ToolOutcome, TurnLimits,
 };
 pub use fold::{
     EventType, Fold, FoldError, Inbox, KnownTypes, Node, NodeKind, OpenCall, OpenStep, OpenTurn,

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use reins_kernel::BoxFuture;
 use reins_schema::{Event, Failure, Message, Payload};
 use reins_session::{
-    Effect, Entering, Input, LimitAnswer, Op, PreStepDecision, Prepared, RetryDecision, Status,
+    Barrier, Effect, Entering, Input, LimitAnswer, Op, PreStepDecision, Prepared, RetryDecision,
+    Status,
 };
 
 use super::{Done, Driver};
@@ -20,7 +21,7 @@ impl Driver {
     pub(super) async fn perform(&mut self, effect: Effect) -> Result<(), String> {
         match effect {
             Effect::Append(event) => return self.append(event).await,
-            Effect::Flush { op } => self.flush(op),
+            Effect::Flush { op, point } => self.flush(op, point),
             Effect::Assemble { op, step, .. } => self.assemble(op, step),
             Effect::AskPreStep { op, turn, step, claimed, facts } => {
                 self.ask_pre_step(
@@ -92,7 +93,10 @@ impl Driver {
         self.log.append(event).await.map_err(|e| e.to_string())
     }
 
-    fn flush(&mut self, op: Op) {
+    fn flush(&mut self, op: Op, point: Barrier) {
+        if !self.place.barriers.waits_at(point) {
+            return self.now.push_back(Input::Flushed { op, result: Ok(()) });
+        }
         let log = self.log.clone();
         let on_panic = move |failure: Failure| Input::Flushed { op, result: Err(failure.message) };
         self.spawn(op, on_panic, async move {

@@ -3,6 +3,7 @@
 
 mod answers;
 mod bad_input;
+mod barriers;
 mod broken;
 mod commands;
 mod config;

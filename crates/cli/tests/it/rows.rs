@@ -250,7 +250,7 @@ async fn an_unknown_row_is_a_warning() {
 
     let end = bin.run(["config", "check", "--patch", "p.toml"]).await.unwrap();
     assert_eq!((end.code, end.stderr.as_str()), (Some(0), warning));
-    assert_eq!(end.stdout, "20 rows, 2 agent presets, 2 profiles and 0 prompts are fine\n");
+    assert_eq!(end.stdout, "21 rows, 2 agent presets, 2 profiles and 0 prompts are fine\n");
 
     let end = bin.run(["run", "hi", "--patch", "p.toml"]).await.unwrap();
     assert_eq!((end.code, end.stdout.as_str()), (Some(0), "still here\n"));
@@ -308,11 +308,11 @@ async fn dump_shows_origins_and_no_keys() {
     assert!(!end.stdout.contains(KEY), "{}", end.stdout);
 
     let rows = end.stdout.matches("[[insert]]").count();
-    assert_eq!(rows, 21);
+    assert_eq!(rows, 22);
     let check = bin.run(["config", "check", "--patch", "p.toml"]).await.unwrap();
     assert_eq!(
         (check.code, check.stdout.as_str()),
-        (Some(0), "20 rows, 2 agent presets, 2 profiles and 0 prompts are fine\n")
+        (Some(0), "21 rows, 2 agent presets, 2 profiles and 0 prompts are fine\n")
     );
 }
 

@@ -272,7 +272,7 @@ async fn settings_that_new_sessions_could_not_begin_with_serve_and_are_told_with
             off,
             format!(
                 "{path}:1: row `deepseek`: disabled here; new sessions use model \
-                 `deepseek/deepseek-v4-flash` of it (bundle base:82): undo this, or give row \
+                 `deepseek/deepseek-v4-flash` of it (bundle base:86): undo this, or give row \
                  `default-model` another model"
             ),
         ),

@@ -43,6 +43,7 @@ pub(crate) const ROWS: &[Row] = &[
     row("process", "world-process", "{}", &[]),
     row("store", "store-jsonl", "{ home = \"${home}\" }", &[]),
     row("agent-loop", "agent-loop", "{}", &["store", "clock"]),
+    row("barriers", "barriers", "{ at_turn_end = false }", &[]),
     row("limits", "limits", "{ max_steps = 9 }", &[]),
     row("reload", "reload", "{}", &[]),
     row("prompt", "prompt", "{}", &["clock"]),
@@ -64,6 +65,7 @@ pub(crate) const ROWS: &[Row] = &[
 /// Everything that rows contribute to. `uses.rs` uses each.
 pub(crate) const REGISTRIES: &[(ContributionKind, &str)] = &[
     (Service, "AgentFactory"),
+    (Service, "Barriers"),
     (Service, "Clock"),
     (Service, "DefaultModel"),
     (Service, "DefaultPreset"),

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use reins_agent::{
-    Agent, AgentFactory, AgentOrder, AnyTool, CommandSource, EventType, Guard, Observations,
-    PreExecute, PresetScope, PromptContext, PromptSection, Provider, ProviderName, RequestError,
-    RetryPolicy, RuntimeFact, SessionOrder, ToolContext, ToolEffect, TurnLimits, find_provider,
-    known_types, list_commands, turn_limits,
+    Agent, AgentFactory, AgentOrder, AnyTool, Barriers, CommandSource, EventType, Guard,
+    Observations, PreExecute, PresetScope, PromptContext, PromptSection, Provider, ProviderName,
+    RequestError, RetryPolicy, RuntimeFact, SessionOrder, ToolContext, ToolEffect, TurnLimits,
+    find_provider, known_types, list_commands, turn_limits,
 };
 use reins_host::{DefaultModel, DefaultPreset, ReloadPolicy, RunEnd, RunOrder, run};
 use reins_kernel::Scope;
@@ -103,6 +103,8 @@ async fn services(scope: &Scope, home: &Path) -> Vec<&'static str> {
         assert_eq!(store.list(Default::default()).await.unwrap().sessions.len(), 1);
         used.push("Store");
     }
+    let barriers = scope.service::<Barriers>();
+    used.extend(barriers.filter(|barriers| !barriers.at_turn_end).map(|_| "Barriers"));
     let limits = scope.service::<TurnLimits>();
     used.extend(limits.map(|_| "TurnLimits").filter(|_| turn_limits(scope).steps == Some(9)));
     let model = scope.service::<DefaultModel>();

@@ -10,7 +10,7 @@ use reins_schema::{
 use serde_json::value::RawValue;
 
 use super::{Core, Phase};
-use crate::face::{AttemptOutcome, Effect, Op, RenderedFacts, RequestPlan, RetryDecision};
+use crate::face::{AttemptOutcome, Barrier, Effect, Op, RenderedFacts, RequestPlan, RetryDecision};
 use crate::sabotage::Sabotage;
 
 /// Whatever a policy says, no step retries more often.
@@ -191,7 +191,7 @@ impl Core {
         }
         let op = self.op();
         self.set_phase(Phase::Sending { op, attempt });
-        self.emit(Effect::Flush { op });
+        self.emit(Effect::Flush { op, point: Barrier::BeforeRequest });
     }
 
     pub(super) fn start_attempt(&mut self, attempt: u32) {

@@ -12,7 +12,7 @@ use reins_schema::{
 };
 
 use super::{Core, Phase};
-use crate::face::{Effect, Op, Prepared, ToolOutcome};
+use crate::face::{Barrier, Effect, Op, Prepared, ToolOutcome};
 use crate::fold::input_problem;
 use crate::notices;
 use crate::sabotage::Sabotage;
@@ -234,7 +234,7 @@ impl Core {
         let op = self.op();
         if let Some(tools) = self.tools() {
             tools.flush = Some((op, batch));
-            self.emit(Effect::Flush { op });
+            self.emit(Effect::Flush { op, point: Barrier::BeforeTools });
         }
     }
 

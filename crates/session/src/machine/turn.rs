@@ -8,7 +8,7 @@ use reins_schema::{
 };
 
 use super::{Clock, Core, Phase, Turn};
-use crate::face::{Effect, Entering, Op, PreStepDecision, Status};
+use crate::face::{Barrier, Effect, Entering, Op, PreStepDecision, Status};
 use crate::fold::input_problem;
 use crate::notices;
 use crate::sabotage::Sabotage;
@@ -287,7 +287,7 @@ impl Core {
         }
         let op = self.op();
         self.set_phase(Phase::Ending { op, follow });
-        self.emit(Effect::Flush { op });
+        self.emit(Effect::Flush { op, point: Barrier::TurnEnd });
     }
 
     /// The ended turn is followed by none until the next wake.

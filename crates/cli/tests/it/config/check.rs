@@ -6,13 +6,13 @@ use super::{bin, config, with_settings};
 async fn what_was_looked_at_is_counted() {
     let bin = bin();
     let end = config(&bin, &["check"]).await;
-    let says = "20 rows, 2 agent presets, 2 profiles and 0 prompts are fine\n";
+    let says = "21 rows, 2 agent presets, 2 profiles and 0 prompts are fine\n";
     assert_eq!((end.code, end.stdout.as_str(), end.stderr.as_str()), (Some(0), says, ""));
     bin.file("../home/presets/mine.toml", "description = \"Mine.\"\n").unwrap();
     bin.file("../home/profiles/mine.toml", "bundles = [\"base\"]\n").unwrap();
     bin.file("../home/prompts/review.md", "Review $1.\n").unwrap();
     let end = config(&bin, &["check"]).await;
-    let says = "20 rows, 3 agent presets, 3 profiles and 1 prompt are fine\n";
+    let says = "21 rows, 3 agent presets, 3 profiles and 1 prompt are fine\n";
     assert_eq!((end.code, end.stdout.as_str(), end.stderr.as_str()), (Some(0), says, ""));
 }
 

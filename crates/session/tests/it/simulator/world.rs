@@ -249,7 +249,7 @@ impl World {
         self.cover.count(effect_name(&effect));
         match effect {
             Effect::Append(event) => self.appended(event, cause),
-            Effect::Flush { op } => {
+            Effect::Flush { op, .. } => {
                 let upto = self.log.len();
                 self.wait(op, Wait::Flush { upto })
             }

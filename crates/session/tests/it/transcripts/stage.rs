@@ -338,7 +338,7 @@ impl Stage {
                 self.out.push(event_line(&event));
                 self.log.push(event);
             }
-            Effect::Flush { op } => {
+            Effect::Flush { op, .. } => {
                 plain(op, "flush");
                 self.out.push("> flush".to_owned());
             }
