@@ -45,6 +45,9 @@ Examples:
 #[derive(Debug, Parser)]
 #[command(name = "reins", version, disable_help_subcommand = true)]
 pub(crate) struct Cli {
+    /// Also log to <home>/logs, 20 MB at most, nothing of what is said; as REINS_DEBUG=1.
+    #[arg(long, global = true)]
+    pub(crate) debug: bool,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -66,6 +69,20 @@ pub(crate) enum Command {
     Explain(ExplainCommand),
     /// Serve a file of answers as a model, for tries and tests without a key.
     ScriptedModel(ScriptedArgs),
+}
+
+impl Command {
+    /// As it is typed.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Run(_) => "run",
+            Self::Demo(_) => "demo",
+            Self::Session(_) => "session",
+            Self::Config(_) => "config",
+            Self::Explain(_) => "explain",
+            Self::ScriptedModel(_) => "scripted-model",
+        }
+    }
 }
 
 #[derive(Debug, Args)]

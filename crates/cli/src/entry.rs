@@ -11,6 +11,7 @@ use reins_kernel::{PluginDef, nearest};
 use reins_world::Env;
 
 use crate::args::{Cli, Command, Output};
+use crate::debug::{self, DebugLog};
 use crate::exit::{self, CliError};
 use crate::start::Start;
 use crate::{config, demo, explain, home, run, scripted, session, signals, terminal};
@@ -45,10 +46,16 @@ pub fn main(additions: Additions) -> ExitCode {
     };
     let code = match runtime_and_start(additions) {
         Ok((runtime, start)) => {
+            let log = debug::is_wanted(cli.debug, &start.env).then(|| DebugLog::start(&start.home));
+            log::info!("reins {} {}", env!("CARGO_PKG_VERSION"), cli.command.name());
             let work = AssertUnwindSafe(|| runtime.block_on(command(&start, output, cli.command)));
             let code = catch_unwind(work).unwrap_or_else(|_| gave_way(output));
             // A blocking read of standard input cannot be cancelled and must not keep us.
             runtime.shutdown_timeout(Duration::from_millis(100));
+            log::info!("exit code {code}");
+            if let Some(log) = log.flatten() {
+                log.finish();
+            }
             code
         }
         Err(error) => run::early(output, &error, Duration::ZERO),
@@ -157,6 +164,9 @@ fn panicked(panic: &std::panic::PanicHookInfo<'_>) {
     let words = panic.payload_as_str().unwrap_or("no words");
     let place = panic.location().map(ToString::to_string).unwrap_or_default();
     let message = format!("internal error at {place}: {words}");
+    // The words may quote content.
+    log::error!("panic at {place}");
+    debug::flush();
     terminal::note(&format!("reins: {message}"));
     *PANIC.lock().unwrap_or_else(PoisonError::into_inner) = message;
 }

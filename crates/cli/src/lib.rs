@@ -4,6 +4,7 @@
 mod args;
 mod catalog;
 mod config;
+mod debug;
 mod demo;
 mod entry;
 mod exit;

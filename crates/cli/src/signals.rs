@@ -10,7 +10,7 @@ use tokio::task::AbortHandle;
 
 use crate::args::Output;
 use crate::exit::{CliError, INTERRUPTED, TERMINATED};
-use crate::run;
+use crate::{debug, run};
 
 /// Turns signals into cancellation. The first cancels the turn, the second ends the process.
 pub(crate) struct Signals {
@@ -43,8 +43,11 @@ impl Signals {
                 if set.swap(now, Ordering::SeqCst) != 0 {
                     // The supervisor ends all commands when this process is gone.
                     let code = run::without_turn(output, &asked_to_end(now), began.elapsed());
+                    log::warn!("exit code {code} at the second signal");
+                    debug::flush();
                     std::process::exit(i32::from(code));
                 }
+                log::info!("asked to end by a signal: exit code {now}");
                 fire.cancel();
             }
         });

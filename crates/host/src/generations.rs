@@ -86,6 +86,9 @@ impl ProcessGenerations {
             broken: None,
             broken_presets: BTreeMap::new(),
         };
+        let enabled = state.current.rows("").0.into_iter().filter(|row| !row.disabled);
+        let enabled: Vec<String> = enabled.map(|row| row.id).collect();
+        log::info!("generation 1 serves: {}", enabled.join(", "));
         let generations = Self {
             blueprint,
             watch,
@@ -259,6 +262,9 @@ impl ProcessGenerations {
                     (live.generation.number, live.generation.waiting.clone());
                 (state.warnings, state.unusable) = (all_warnings, unusable);
                 state.retired.push(std::mem::replace(&mut state.current, Arc::new(live)));
+                let rows = changes.iter().map(|change| format!("{} {}", change.row, change.what));
+                let rows: Vec<String> = rows.collect();
+                log::info!("generation {generation} serves: {}", rows.join(", "));
                 let is_broken = !broken.is_empty();
                 self.tell(ReloadNews::Changed {
                     generation,
@@ -369,6 +375,7 @@ impl ProcessGenerations {
     }
 
     fn tell_broken(&self, state: &mut State, errors: Vec<RowError>) {
+        log::warn!("changed files are broken: {} errors", errors.len());
         if !state.broken.as_ref().is_some_and(|told| are_same(told, &errors)) {
             self.tell(ReloadNews::Broken(errors.clone()));
             state.broken = Some(errors);

@@ -282,7 +282,10 @@ impl Host {
             limits: order.limits,
             setup: None,
         };
+        let (preset, generation) = (order.preset.preset.clone(), order.preset.generation);
         let agent = self.services.agents.make(order).await?;
+        let session = agent.session();
+        log::info!("session {session} is open, preset {preset} of generation {generation}");
         let recovered = match next_seq {
             // It is the first thing that is written.
             Some(seq) => recovered_at(&agent, seq).await,
@@ -397,6 +400,7 @@ impl Host {
         let Self { generations, services } = self;
         generations.give_up_looks();
         services.agents.close_all().await;
+        log::info!("all sessions are closed");
         drop(services);
         generations.end().await;
     }

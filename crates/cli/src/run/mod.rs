@@ -17,6 +17,7 @@ use reins_kernel::{Layer, Scope};
 use reins_schema::{Event, Payload, SessionId, SessionRecovered, TurnEndReason};
 
 use crate::args::{Output, RunArgs};
+use crate::debug::Watch;
 use crate::exit::{self, CliError};
 use crate::signals::Signals;
 use crate::start::Start;
@@ -124,13 +125,14 @@ impl Opened {
         );
         let mut progress = Progress::start(output, &start.env);
         let (mut show, ticker) = progress.parts();
-        let mut attempts = 0;
+        let (mut attempts, mut debug) = (0, Watch::new());
         let mut watch = |event: &Event| {
             if event.body.kind == "assistant/attempt"
                 && let Ok(Payload::AssistantAttempt(attempt)) = Payload::read(&event.body)
             {
                 attempts = attempt.attempt;
             }
+            debug.see(event);
             show.see(event);
         };
         let cancel = signals.cancel.clone();

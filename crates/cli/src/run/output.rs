@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::args::Output;
 use crate::exit::{self, CliError};
 use crate::signals::asked_to_end;
-use crate::terminal;
+use crate::{debug, terminal};
 
 use super::screen::{seconds, tokens};
 
@@ -81,6 +81,7 @@ pub(super) fn name(session: &SessionId) {
 
 /// Reports an error before there was a turn, and returns its exit code.
 pub(crate) fn early(output: Output, error: &CliError, elapsed: Duration) -> u8 {
+    debug::error(error);
     terminal::note(&format!("reins: {error}"));
     without_turn(output, error, elapsed)
 }
@@ -147,6 +148,7 @@ pub(super) fn end(output: Output, report: &Report<'_>, code: u8) -> u8 {
         ),
     };
     if let Some(error) = error {
+        debug::error(&error);
         terminal::note(&format!("reins: {error}"));
     }
     if code == exit::COMPLETED && outcome.text.is_empty() {

@@ -11,6 +11,7 @@ mod contract;
 mod copy;
 mod crash;
 mod damage;
+mod debug;
 mod demo;
 mod explain;
 mod faults;

@@ -23,7 +23,7 @@ impl Counts {
     pub(crate) fn settled() -> Self {
         let end = Instant::now() + PATIENCE;
         while threads() > 1 && Instant::now() < end {
-            std::thread::sleep(Duration::from_millis(1));
+            std::thread::park_timeout(Duration::from_millis(1));
         }
         Self { threads: threads(), descriptors: descriptors(), children: children() }
     }

@@ -34,12 +34,33 @@ pub(super) fn send(route: Arc<Route>, services: ProviderServices, call: WireCall
             Ok(connection) => connection,
             Err(failure) => return failed(failure),
         };
-        match open(&route, &services, &connection, call.body).await {
-            Ok(answer) => answer.parts(connection),
-            Err(failure) => failed(error::clean(failure, &connection.secrets)),
+        let host = host(&connection.url).to_owned();
+        let (bytes, model) = (call.body.len(), || model_of(&call.body));
+        log::debug!("{}: {bytes} bytes to {host} for model {}", route.id, model());
+        let began = services.clock.monotonic_ms();
+        let opened = open(&route, &services, &connection, call.body.clone()).await;
+        let ms = services.clock.monotonic_ms().saturating_sub(began);
+        match opened {
+            Ok(answer) => {
+                log::debug!("{}: {host} begins to answer after {ms} ms", route.id);
+                answer.parts(connection)
+            }
+            Err(failure) => {
+                // Its words may quote what was sent.
+                let status = failure.status.map(|status| format!(", status {status}"));
+                let status = status.unwrap_or_default();
+                log::debug!("{}: {host}: {}{status} after {ms} ms", route.id, failure.code);
+                failed(error::clean(failure, &connection.secrets))
+            }
         }
     };
     stream::once(exchange).flatten().boxed()
+}
+
+/// Host and port of an address.
+fn host(url: &str) -> &str {
+    let after_scheme = url.split_once("://").map_or(url, |(_, rest)| rest);
+    after_scheme.split('/').next().unwrap_or_default()
 }
 
 fn failed(failure: Failure) -> Parts {
