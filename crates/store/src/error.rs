@@ -136,6 +136,20 @@ pub enum StoreError {
         /// The header.
         path: PathBuf,
     },
+    /// A database of a newer version.
+    #[error(
+        "{} is a database of version {found}, newer than this version's {known}; upgrade Reins \
+         to open it",
+        path.display()
+    )]
+    NewerDatabase {
+        /// Its version.
+        found: i32,
+        /// The newest one that is known.
+        known: i32,
+        /// The file.
+        path: PathBuf,
+    },
     /// The home, or a folder above it, is a file.
     #[error(
         "{} is not a folder, so sessions cannot be kept below it; set REINS_HOME to another \

@@ -11,6 +11,8 @@ mod log;
 mod medium;
 mod plugin;
 mod service;
+#[cfg_attr(not(test), expect(dead_code, reason = "what the sessions are moving to"))]
+mod sqlite;
 #[cfg_attr(not(test), expect(dead_code, unused_imports, reason = "what back ends move to"))]
 mod zst;
 

@@ -33,20 +33,27 @@ impl Lease {
             Err(TryLockError::Error(e)) => return Err(StoreError::io(path, e)),
         }
         let mut lease = Self { file };
-        lease.announce().map_err(|e| StoreError::io(path, e))?;
+        lease.write(&ours()).map_err(|e| StoreError::io(path, e))?;
         Ok(lease)
     }
 
-    fn announce(&mut self) -> std::io::Result<()> {
-        let info = LeaseInfo {
-            pid: std::process::id(),
-            host: host_name(),
-            start: now(),
-            socket: None,
-            boot: String::new(),
-            doing: String::new(),
-        };
-        let text = serde_json::to_vec(&info)?;
+    /// Whether the lease's file still has this name.
+    pub(crate) fn is_at(&self, path: &Path) -> bool {
+        use std::os::unix::fs::MetadataExt as _;
+        match (self.file.metadata(), std::fs::metadata(path)) {
+            (Ok(held), Ok(named)) => held.ino() == named.ino() && held.dev() == named.dev(),
+            _ => false,
+        }
+    }
+
+    /// Says what the holder does.
+    pub(crate) fn announce(&mut self, doing: &str) {
+        // Only information, so an error changes nothing.
+        drop(self.write(&LeaseInfo { doing: doing.to_owned(), ..ours() }));
+    }
+
+    fn write(&mut self, info: &LeaseInfo) -> std::io::Result<()> {
+        let text = serde_json::to_vec(info)?;
         self.file.set_len(0)?;
         self.file.rewind()?;
         self.file.write_all(&text)
@@ -60,6 +67,18 @@ impl Drop for Lease {
         // Closing alone is not enough: a process that is just being started from another thread
         // has a copy of the handle until it runs its program, and the copy would keep the lock.
         drop(self.file.unlock());
+    }
+}
+
+/// This process as a holder.
+pub(crate) fn ours() -> LeaseInfo {
+    LeaseInfo {
+        pid: std::process::id(),
+        host: host_name(),
+        start: now(),
+        socket: None,
+        boot: String::new(),
+        doing: String::new(),
     }
 }
 

@@ -1,9 +1,9 @@
 //! The default back end: a folder per session, a log of JSON lines.
 
 mod blobs;
-mod files;
+pub(crate) mod files;
 mod folder;
-mod lease;
+pub(crate) mod lease;
 mod list;
 mod recover;
 mod scan;
