@@ -110,9 +110,10 @@ impl Held for SqliteHeld {
             let sql = "SELECT header FROM sessions WHERE id = ?1";
             let old: Option<Vec<u8>> =
                 transaction.prepare_cached(sql)?.query_row([id.as_str()], |row| row.get(0))?;
+            let mut name = kept.to_owned();
             if let Some(old) = old {
-                let old = chunks::new_segment(transaction, false, &chunks::lines(&old), now_ns())?;
-                keep(transaction, id, kept, old)?;
+                let old = chunks::new_segment(transaction, true, &chunks::lines(&old), now_ns())?;
+                name = keep(transaction, id, kept, old)?;
             }
             let sql = "UPDATE sessions SET header = ?2 WHERE id = ?1";
             transaction.prepare_cached(sql)?.execute((id.as_str(), header))?;

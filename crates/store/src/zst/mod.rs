@@ -130,9 +130,9 @@ pub(crate) fn compress(plain: impl Read, out: &mut impl Write) -> io::Result<u64
 /// the lines before the damage. Those may be wrong too, so each is to be checked by its own sum.
 pub(crate) fn decode(stored: &[u8], plain: usize) -> Vec<u8> {
     let plain = plain.min(FRAME_BYTES_MAX).min(layout::plain_max(stored));
-    let mut whole = Vec::with_capacity(plain);
+    let mut whole = vec![0; plain];
     let decoded = zstd::bulk::decompress_to_buffer(stored, &mut whole);
-    if decoded.is_ok_and(|length| length == plain) && whole.len() == plain {
+    if decoded.is_ok_and(|length| length == plain) {
         return whole;
     }
     lines_before_damage(stored)

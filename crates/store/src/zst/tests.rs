@@ -313,3 +313,11 @@ proptest! {
         read_all(&mut reader(&bytes));
     }
 }
+
+/// A whole frame is decoded at once, with its checksum; only what is left of a damaged one is
+/// looked for line by line, which would lose the bytes after the last line end.
+#[test]
+fn a_whole_frame_is_not_salvaged() {
+    let frame = Frames::new(&b"no line end"[..]).unwrap().next_frame().unwrap().unwrap();
+    assert_eq!(super::decode(&frame.stored, 11), b"no line end");
+}
