@@ -50,8 +50,8 @@ impl Leases {
             Self::Memory(held) => {
                 let mut ids = held.lock().unwrap_or_else(PoisonError::into_inner);
                 if !ids.insert(id.clone()) {
-                    let pid = Some(std::process::id());
-                    return Err(StoreError::Busy { id: id.clone(), pid, host: None });
+                    let holder = Some(lease::ours());
+                    return Err(StoreError::Busy { id: id.clone(), holder });
                 }
                 Ok(Taken::Memory { held: Arc::clone(held), id: id.clone() })
             }
