@@ -18,8 +18,8 @@ pub use face::{
     ToolOutcome, TurnLimits,
 };
 pub use fold::{
-    EventType, Fold, FoldError, Inbox, KnownTypes, Node, NodeKind, OpenCall, OpenStep, OpenTurn,
-    Surface,
+    Applied, EventType, Fold, FoldError, Inbox, KnownTypes, Node, NodeKind, OpenCall, OpenStep,
+    OpenTurn, SnapshotError, Surface, Untold,
 };
 pub use invariants::check;
 pub use machine::Core;

@@ -2,6 +2,7 @@
 
 use reins_schema::{CallId, SessionRepaired, SourceRange, StepEnd, TurnEnd, TurnEndReason};
 
+use crate::fold::OpenCall;
 use crate::machine::{Core, result_payload};
 use crate::notices;
 use crate::sabotage::Sabotage;
@@ -30,13 +31,16 @@ impl Core {
         outcome_unknown: &mut Vec<CallId>,
         not_started: &mut Vec<CallId>,
     ) {
-        let mut open = self.fold.unanswered().to_vec();
+        let may_have_started =
+            |open: &OpenCall| self.fold.open_step().is_some_and(|step| step.may_have_started(open));
+        let open = self.fold.unanswered().iter();
+        let mut open: Vec<_> = open.map(|open| (open.clone(), may_have_started(open))).collect();
         if self.broken(Sabotage::ForgetRepair) {
             open.pop();
         }
-        for open in open {
+        for (open, may_have_started) in open {
             let id = open.call.id.clone();
-            let notice = if open.start_seq.is_some() {
+            let notice = if may_have_started {
                 outcome_unknown.push(id);
                 notices::OUTCOME_UNKNOWN
             } else {

@@ -1,8 +1,11 @@
 //! Waiting input: two queues, and every id that was ever used for input.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
+use std::sync::Arc;
 
-use reins_schema::{Block, InboxSpliced, InboxTarget, Message, MessageId, Role};
+use reins_schema::{Block, InboxSpliced, InboxTarget, Message, MessageId, Role, SpliceOutcome};
+use serde::{Deserialize, Serialize};
 
 /// The two queues. A claim is not seen here: input leaves when a `user/message` names it or a
 /// splice removes it.
@@ -10,7 +13,73 @@ use reins_schema::{Block, InboxSpliced, InboxTarget, Message, MessageId, Role};
 pub struct Inbox {
     next_turn: Vec<Message>,
     next_step: Vec<Message>,
-    used: HashSet<MessageId>,
+    used: Used,
+}
+
+/// An inbox as it is stored.
+#[derive(Serialize, Deserialize)]
+pub(super) struct StoredInbox<'a> {
+    next_turn: Cow<'a, [Message]>,
+    next_step: Cow<'a, [Message]>,
+    used: Vec<Cow<'a, MessageId>>,
+}
+
+/// A set of ids that only grows and is cheap to clone: clones share all but the youngest. Each
+/// layer is larger than the next one.
+#[derive(Clone, Debug, Default)]
+struct Used {
+    layers: Vec<Arc<HashSet<MessageId>>>,
+    youngest: HashSet<MessageId>,
+}
+
+/// Ids that a clone copies at most.
+const YOUNGEST_MAX: usize = 256;
+
+impl Used {
+    fn contains(&self, id: &MessageId) -> bool {
+        self.youngest.contains(id) || self.layers.iter().any(|layer| layer.contains(id))
+    }
+
+    fn insert(&mut self, id: MessageId) {
+        if self.contains(&id) {
+            return;
+        }
+        self.youngest.insert(id);
+        if self.youngest.len() >= YOUNGEST_MAX {
+            let mut layer = std::mem::take(&mut self.youngest);
+            while let Some(last) = self.layers.pop_if(|last| last.len() <= layer.len()) {
+                layer.extend(Arc::unwrap_or_clone(last));
+            }
+            self.layers.push(Arc::new(layer));
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.youngest.len() + self.layers.iter().map(|layer| layer.len()).sum::<usize>()
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &MessageId> {
+        self.layers.iter().flat_map(|layer| layer.iter()).chain(&self.youngest)
+    }
+}
+
+impl PartialEq for Used {
+    fn eq(&self, other: &Self) -> bool {
+        self.len() == other.len() && self.iter().all(|id| other.contains(id))
+    }
+}
+
+impl From<StoredInbox<'_>> for Inbox {
+    fn from(stored: StoredInbox<'_>) -> Self {
+        let mut used = Used::default();
+        let all: HashSet<_> = stored.used.into_iter().map(Cow::into_owned).collect();
+        used.layers.push(Arc::new(all));
+        Self {
+            next_turn: stored.next_turn.into_owned(),
+            next_step: stored.next_step.into_owned(),
+            used,
+        }
+    }
 }
 
 /// Why a message cannot be input for the model, if so.
@@ -72,6 +141,14 @@ impl Inbox {
         self.queue(target).get(at)
     }
 
+    pub(super) fn stored(&self) -> StoredInbox<'_> {
+        StoredInbox {
+            next_turn: Cow::Borrowed(&self.next_turn),
+            next_step: Cow::Borrowed(&self.next_step),
+            used: self.used.iter().map(Cow::Borrowed).collect(),
+        }
+    }
+
     pub(super) fn is_used(&self, id: &MessageId) -> bool {
         self.used.contains(id)
     }
@@ -86,7 +163,9 @@ impl Inbox {
         for id in &splice.removed {
             self.remove(id);
         }
-        self.used.extend(splice.inserted.iter().map(|m| m.id.clone()));
+        for message in &splice.inserted {
+            self.used.insert(message.id.clone());
+        }
         let queue = match splice.target {
             InboxTarget::NextTurn => &mut self.next_turn,
             InboxTarget::NextStep => &mut self.next_step,
@@ -94,6 +173,29 @@ impl Inbox {
         let at = splice.at.and_then(|at| usize::try_from(at).ok()).unwrap_or(queue.len());
         queue.splice(at..at, splice.inserted);
         Ok(())
+    }
+
+    /// Of these entries, each that waits, once.
+    pub(super) fn keep_waiting(&self, ids: &mut Vec<MessageId>) {
+        let mut kept = HashSet::new();
+        ids.retain(|id| self.find(id).is_some() && kept.insert(id.clone()));
+    }
+
+    /// What of a splice can be done where other input is lost.
+    pub(super) fn fitting(&self, mut splice: InboxSpliced) -> InboxSpliced {
+        self.keep_waiting(&mut splice.removed);
+        let removed: HashSet<&MessageId> = splice.removed.iter().collect();
+        let mut inserted = HashSet::new();
+        splice.inserted.retain(|message| {
+            let is_free = !self.is_used(&message.id) || removed.contains(&message.id);
+            input_problem(message).is_none() && is_free && inserted.insert(message.id.clone())
+        });
+        let queue = self.queue(splice.target);
+        let room = queue.iter().filter(|message| !removed.contains(&message.id)).count() as u64;
+        splice.at = splice.at.map(|at| at.min(room));
+        let leaves = removed.iter().any(|id| !inserted.contains(*id));
+        splice.outcome = leaves.then(|| splice.outcome.unwrap_or(SpliceOutcome::Dropped));
+        splice
     }
 
     fn check_splice(&self, splice: &InboxSpliced) -> Result<(), String> {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use reins_schema::Event;
+use serde::{Deserialize, Serialize};
 
 /// What is registered about one event type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,10 +64,10 @@ struct Kept {
     last: Option<Arc<Event>>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Required {
-    pub(super) v: Option<u32>,
-    pub(super) seq: u64,
+    v: Option<u32>,
+    seq: u64,
 }
 
 impl Required {
@@ -81,6 +82,28 @@ impl Foreign {
         let kept = known.kept().map(|kind| (kind.to_owned(), Kept { whole: true, last: None }));
         let kept = kept.collect();
         Self { known, kept, required: BTreeMap::new(), read_only: None }
+    }
+
+    /// What was stored of another `Foreign`, under the types that are known now.
+    pub(super) fn stored(
+        known: KnownTypes,
+        kept: BTreeMap<String, Option<Arc<Event>>>,
+        required: BTreeMap<String, Vec<Required>>,
+    ) -> Self {
+        let kept = kept.into_iter().map(|(kind, last)| (kind, Kept { whole: true, last }));
+        let mut all = Self { known, kept: kept.collect(), required, read_only: None };
+        all.read_only = all.unknown();
+        all
+    }
+
+    /// The types that were kept from the first event on, and their last events.
+    pub(super) fn kept_from_the_first(&self) -> impl Iterator<Item = (&str, Option<&Event>)> {
+        let whole = self.kept.iter().filter(|(_, kept)| kept.whole);
+        whole.map(|(kind, kept)| (kind.as_str(), kept.last.as_deref()))
+    }
+
+    pub(super) fn required(&self) -> &BTreeMap<String, Vec<Required>> {
+        &self.required
     }
 
     pub(super) fn known(&self) -> &KnownTypes {

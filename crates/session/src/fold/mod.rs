@@ -3,6 +3,9 @@
 
 mod inbox;
 mod known;
+mod mend;
+mod numbers;
+mod snapshot;
 mod surface;
 mod turns;
 
@@ -18,11 +21,18 @@ use reins_schema::{
 pub use inbox::Inbox;
 pub(crate) use inbox::input_problem;
 pub use known::{EventType, KnownTypes};
+pub use mend::{Applied, Untold};
+pub use snapshot::SnapshotError;
+pub(crate) use surface::result_message;
 pub use surface::{Node, NodeKind, Surface};
 pub use turns::{OpenCall, OpenStep, OpenTurn};
 
 use known::Foreign;
+use mend::Loss;
 use turns::Turns;
+
+/// Numbers beyond are in no log; many readers of JSON would not tell them apart.
+const LAST_NUMBER: u64 = 1 << 53;
 
 /// Why an event cannot follow the ones before it. The fold is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -72,6 +82,7 @@ pub struct Fold {
     usage: Usage,
     /// The last message in the form `snapshot` of each plugin.
     told: BTreeMap<String, Arc<Message>>,
+    loss: Loss,
 }
 
 impl Fold {
@@ -90,6 +101,7 @@ impl Fold {
             last_sent: [None, None, None],
             usage: Usage::default(),
             told: BTreeMap::new(),
+            loss: Loss::default(),
         }
     }
 
@@ -156,7 +168,11 @@ impl Fold {
             Payload::LlmRetryStarted(p) => self.turns.retry_started(&p),
             Payload::EndSeed(_) => self.end_seed(),
             Payload::LimitReached(p) => self.limit_reached(&p),
-            Payload::SessionRecovered(_) | Payload::Other => Ok(()),
+            Payload::SessionRecovered(p) => {
+                self.loss.tell(&p);
+                Ok(())
+            }
+            Payload::Other => Ok(()),
             Payload::SessionMoved(p) => {
                 self.cwd = p.to;
                 Ok(())
@@ -168,6 +184,7 @@ impl Fold {
     fn request_sent(&mut self, sent: RequestSent) -> Result<(), String> {
         if sent.purpose == Purpose::Turn {
             self.turns.sent(&sent)?;
+            self.loss.since_sent = false;
         }
         let slot = purpose_slot(sent.purpose);
         self.last_sent[slot] = Some(sent);

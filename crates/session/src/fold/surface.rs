@@ -1,13 +1,13 @@
 //! What the model sees: the ordered message-producing events that no replace has shadowed.
 
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use reins_schema::{
-    AssistantMessage, Block, Event, FinishReason, Message, Role, Source, SourceRange, SurfaceOp,
-    ToolResult, ToolResultBlock, UserMessage,
+    AssistantMessage, Block, CallId, Event, FinishReason, Message, MessageId, Role, SessionId,
+    Source, SourceRange, SurfaceOp, ToolResult, ToolResultBlock, UserMessage,
 };
+use serde::{Deserialize, Serialize};
 
 use super::{Fold, cites, input_problem};
 
@@ -15,7 +15,8 @@ use super::{Fold, cites, input_problem};
 const SNAPSHOT: &str = "snapshot";
 
 /// What a node of the surface is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum NodeKind {
     /// `user/message`
     User,
@@ -34,8 +35,20 @@ pub struct Node {
     pub kind: NodeKind,
     /// The message.
     pub message: Arc<Message>,
-    /// Hash of a result's facts beside its message: a replace must not change them.
-    facts: u64,
+    /// Of a result: what stands beside its message. A replace must not change it.
+    pub(super) facts: Option<Arc<ResultFacts>>,
+}
+
+/// What a result says beside its message.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct ResultFacts {
+    turn: u64,
+    step: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    code: Option<String>,
+    /// CRC-32C of the text of `meta`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    meta: Option<u32>,
 }
 
 /// The nodes in the order in which the model reads them.
@@ -62,9 +75,97 @@ impl Surface {
         self.places.get(&seq).copied()
     }
 
+    /// The surface of nodes that were stored, after so many replaces.
+    pub(super) fn of(nodes: Vec<Node>, generation: u64) -> Self {
+        let mut surface = Self { nodes, places: HashMap::new(), generation };
+        surface.place_from(0);
+        surface
+    }
+
     fn append(&mut self, node: Node) {
         self.places.insert(node.seq, self.nodes.len());
         self.nodes.push(node);
+    }
+
+    fn place_from(&mut self, first: usize) {
+        for (at, node) in self.nodes.iter().enumerate().skip(first) {
+            self.places.insert(node.seq, at);
+        }
+    }
+
+    /// A result that stands at a number without a folded event.
+    pub(super) fn append_result(&mut self, seq: u64, p: ToolResult) {
+        let facts = facts(&p);
+        self.append(node(seq, NodeKind::ToolResult, p.message, Some(facts)));
+    }
+
+    /// Takes off what stands from this node on; returns the numbers.
+    pub(super) fn cut(&mut self, seq: u64) -> Vec<u64> {
+        let Some(at) = self.position(seq) else { return Vec::new() };
+        let gone: Vec<u64> = self.nodes.drain(at..).map(|node| node.seq).collect();
+        for seq in &gone {
+            self.places.remove(seq);
+        }
+        self.generation += 1;
+        gone
+    }
+
+    fn insert(&mut self, at: usize, node: Node) {
+        self.nodes.insert(at, node);
+        self.place_from(at);
+        self.generation += 1;
+    }
+
+    fn is_result(&self, at: usize) -> bool {
+        self.nodes.get(at).is_some_and(|node| node.kind == NodeKind::ToolResult)
+    }
+
+    /// What is left of a span that a replace shadows: from the first to the last current node that
+    /// it names or cites, whole calls with results, but nothing that is owed.
+    pub(super) fn left_of(
+        &self,
+        ends: (u64, u64),
+        sources: &[SourceRange],
+        owed_from: Option<usize>,
+    ) -> Option<Vec<u64>> {
+        let end = owed_from.unwrap_or(self.nodes.len());
+        let meant = |node: &Node| {
+            let named = node.seq == ends.0 || node.seq == ends.1;
+            node.kind != NodeKind::ToolResult && (named || cites(sources, node.seq))
+        };
+        let first = self.nodes[..end].iter().position(meant)?;
+        let mut last = self.nodes[..end].iter().rposition(meant)?;
+        while last + 1 < end && self.is_result(last + 1) {
+            last += 1;
+        }
+        Some(self.nodes[first..=last].iter().map(|node| node.seq).collect())
+    }
+
+    /// Where something stands that replaced a span of which nothing is left.
+    fn place_of(&self, ends: (u64, u64), owed_from: Option<usize>) -> usize {
+        let end = owed_from.unwrap_or(self.nodes.len());
+        let before = self.nodes[..end].iter().rposition(|node| node.seq <= ends.1);
+        let mut at = before.map_or(0, |at| at + 1);
+        while at < end && self.is_result(at) {
+            at += 1;
+        }
+        at
+    }
+
+    /// Puts another content of the same call in place of a result.
+    pub(super) fn replace_result(
+        &mut self,
+        old: u64,
+        seq: u64,
+        p: ToolResult,
+    ) -> Result<(), String> {
+        let call = |message: &Message| result_block(message).map(|b| b.tool_call_id.clone());
+        let new = call(&p.message).ok_or("not a message with exactly one result")?;
+        let at = self.position(old).filter(|at| call(&self.nodes[*at].message) == Some(new));
+        let at = at.ok_or("the result that it replaces is not on the surface")?;
+        let facts = facts(&p);
+        self.replace(at, at, node(seq, NodeKind::ToolResult, p.message, Some(facts)));
+        Ok(())
     }
 
     fn replace(&mut self, first: usize, last: usize, node: Node) {
@@ -102,8 +203,7 @@ impl Fold {
             return Err(problem.to_owned());
         }
         self.inbox.check_entry(&p.message.id, &p.inbox)?;
-        let id = p.message.id.clone();
-        let node = node(event.seq, NodeKind::User, p.message, 0);
+        let node = node(event.seq, NodeKind::User, p.message, None);
         let message = Arc::clone(&node.message);
         match event.body.surface {
             Some(SurfaceOp::Replace(first, last)) => {
@@ -117,12 +217,54 @@ impl Fold {
                 self.surface.append(node);
             }
         }
-        self.inbox.enter(id, &p.inbox);
+        self.entered(message, &p.inbox);
+        Ok(())
+    }
+
+    /// What a message of a user changes beside the surface.
+    fn entered(&mut self, message: Arc<Message>, inbox: &[MessageId]) {
+        self.inbox.enter(message.id.clone(), inbox);
         if let Source::Plugin { plugin, form: Some(form) } = &message.source
             && form == SNAPSHOT
         {
             self.told.insert(plugin.clone(), message);
         }
+    }
+
+    /// Input that replaced a span of which nothing is left stands where the span stood.
+    pub(super) fn insert_input(
+        &mut self,
+        seq: u64,
+        ends: (u64, u64),
+        p: UserMessage,
+    ) -> Result<(), String> {
+        if let Some(problem) = input_problem(&p.message) {
+            return Err(problem.to_owned());
+        }
+        if !p.inbox.is_empty() {
+            return Err("a replace takes nothing out of the inbox".to_owned());
+        }
+        self.inbox.check_entry(&p.message.id, &[])?;
+        let node = node(seq, NodeKind::User, p.message, None);
+        let message = Arc::clone(&node.message);
+        self.surface.insert(self.surface.place_of(ends, self.owed_from()), node);
+        self.entered(message, &[]);
+        Ok(())
+    }
+
+    /// As [`Self::insert_input`], for an answer.
+    pub(super) fn insert_answer(
+        &mut self,
+        seq: u64,
+        ends: (u64, u64),
+        p: AssistantMessage,
+    ) -> Result<(), String> {
+        check_answer(&p)?;
+        if p.message.calls().next().is_some() {
+            return Err("a replacing answer carries no calls".to_owned());
+        }
+        let at = self.surface.place_of(ends, self.owed_from());
+        self.surface.insert(at, node(seq, NodeKind::Assistant, p.message, None));
         Ok(())
     }
 
@@ -136,11 +278,11 @@ impl Fold {
             if p.message.calls().next().is_some() {
                 return Err("a replacing answer carries no calls".to_owned());
             }
-            let node = node(event.seq, NodeKind::Assistant, p.message, 0);
+            let node = node(event.seq, NodeKind::Assistant, p.message, None);
             return self.shadow((first, last), &event.body.sources, node);
         }
         self.turns.answered(event.seq, &p)?;
-        self.surface.append(node(event.seq, NodeKind::Assistant, p.message, 0));
+        self.surface.append(node(event.seq, NodeKind::Assistant, p.message, None));
         self.spend(p.usage);
         Ok(())
     }
@@ -156,16 +298,17 @@ impl Fold {
         if let Some(SurfaceOp::Replace(first, last)) = event.body.surface {
             let (at, end) = self.surface.span((first, last), &event.body.sources)?;
             let old = &self.surface.nodes[at];
-            let same = old.facts == facts && same_but_content(&old.message, &p.message);
+            let same =
+                old.facts.as_ref() == Some(&facts) && same_but_content(&old.message, &p.message);
             if at != end || old.kind != NodeKind::ToolResult || !same {
                 return Err("a result replaces one result, and only its content".to_owned());
             }
-            let node = node(event.seq, NodeKind::ToolResult, p.message, facts);
+            let node = node(event.seq, NodeKind::ToolResult, p.message, Some(facts));
             self.surface.replace(at, at, node);
             return Ok(());
         }
         self.turns.result(p.turn, p.step, &block.tool_call_id)?;
-        self.surface.append(node(event.seq, NodeKind::ToolResult, p.message, facts));
+        self.surface.append(node(event.seq, NodeKind::ToolResult, p.message, Some(facts)));
         Ok(())
     }
 
@@ -177,8 +320,7 @@ impl Fold {
         node: Node,
     ) -> Result<(), String> {
         let (first, last) = self.surface.span(ends, sources)?;
-        let result =
-            |at: usize| self.surface.nodes.get(at).is_some_and(|n| n.kind == NodeKind::ToolResult);
+        let result = |at: usize| self.surface.is_result(at);
         let owed = last + 1 == self.surface.nodes.len() && !self.unanswered().is_empty();
         if result(first) || result(last + 1) || owed {
             return Err("the span separates a call from its result".to_owned());
@@ -188,7 +330,7 @@ impl Fold {
     }
 }
 
-fn node(seq: u64, kind: NodeKind, message: Message, facts: u64) -> Node {
+fn node(seq: u64, kind: NodeKind, message: Message, facts: Option<Arc<ResultFacts>>) -> Node {
     Node { seq, kind, message: Arc::new(message), facts }
 }
 
@@ -218,11 +360,30 @@ pub(crate) fn result_block(message: &Message) -> Option<&ToolResultBlock> {
     }
 }
 
-fn facts(p: &ToolResult) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    let meta = p.meta.as_ref().map(|raw| raw.get());
-    (p.turn, p.step, p.error.as_ref().map(|e| &e.code), meta).hash(&mut hasher);
-    hasher.finish()
+/// The message that answers a call, with an id after its place in the log.
+pub(crate) fn result_message(
+    session: &SessionId,
+    seq: u64,
+    call: &CallId,
+    content: Vec<Block>,
+    is_error: bool,
+) -> Message {
+    let block = ToolResultBlock { tool_call_id: call.clone(), content, is_error };
+    Message {
+        id: MessageId::new(format!("{session}/{seq}")),
+        role: Role::User,
+        content: vec![Block::ToolResult(block)],
+        source: Source::Tool { call_id: call.clone() },
+    }
+}
+
+fn facts(p: &ToolResult) -> Arc<ResultFacts> {
+    Arc::new(ResultFacts {
+        turn: p.turn,
+        step: p.step,
+        code: p.error.as_ref().map(|error| error.code.clone()),
+        meta: p.meta.as_ref().map(|raw| crc32c::crc32c(raw.get().as_bytes())),
+    })
 }
 
 fn same_but_content(old: &Message, new: &Message) -> bool {

@@ -6,32 +6,36 @@ use reins_schema::{
     AssistantMessage, CallId, LlmRetry, LlmRetryStarted, RequestSent, StepEnd, StepStart, ToolCall,
     ToolCallBlock, ToolStart, TurnEnd, TurnStart,
 };
+use serde::{Deserialize, Serialize};
 
 /// A turn that has not ended.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OpenTurn {
-    number: u64,
-    steps: u64,
-    step: Option<OpenStep>,
+    pub(super) number: u64,
+    pub(super) steps: u64,
+    pub(super) step: Option<OpenStep>,
 }
 
 /// A step that has not ended.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OpenStep {
-    number: u64,
-    attempt: u32,
-    attempt_open: bool,
-    retries: u32,
-    retry_waits: bool,
-    answer: Option<u64>,
-    calls: Vec<OpenCall>,
-    places: HashMap<CallId, usize>,
-    called: usize,
-    answered: usize,
+    pub(super) number: u64,
+    pub(super) attempt: u32,
+    pub(super) attempt_open: bool,
+    pub(super) retries: u32,
+    pub(super) retry_waits: bool,
+    pub(super) answer: Option<u64>,
+    pub(super) calls: Vec<OpenCall>,
+    #[serde(skip)]
+    pub(super) places: HashMap<CallId, usize>,
+    pub(super) called: usize,
+    pub(super) answered: usize,
+    /// Events after the answer are lost, maybe the start of a call.
+    pub(super) lossy: bool,
 }
 
 /// A call of the open step.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OpenCall {
     /// As the model wrote it.
     pub call: ToolCallBlock,
@@ -89,19 +93,44 @@ impl OpenStep {
         &self.calls
     }
 
+    /// Whether the body of an open call began, for all that is known.
+    pub fn may_have_started(&self, call: &OpenCall) -> bool {
+        call.start_seq.is_some() || self.lossy
+    }
+
+    /// No attempt runs; this was the last one, after so many retries.
+    pub(super) fn at_attempt(&mut self, attempt: u32, retries: u32) {
+        self.attempt = attempt;
+        self.attempt_open = false;
+        self.retries = retries;
+        self.retry_waits = false;
+    }
+
     /// The calls without result. Results come in order, so this is the tail.
     pub fn unanswered(&self) -> &[OpenCall] {
         &self.calls[self.answered..]
     }
 }
 
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Turns {
     pub(super) last: u64,
     pub(super) open: Option<OpenTurn>,
 }
 
 impl Turns {
+    /// Makes what is not stored, and checks what the methods rely on.
+    pub(super) fn complete(&mut self) -> Result<(), String> {
+        let Some(turn) = &mut self.open else { return Ok(()) };
+        let Some(step) = &mut turn.step else { return Ok(()) };
+        let calls = step.calls.iter().enumerate();
+        step.places = calls.map(|(at, call)| (call.call.id.clone(), at)).collect();
+        let count = step.calls.len();
+        let fits = step.places.len() == count && step.answered <= count && step.called <= count;
+        let counted = turn.number == self.last && turn.steps == step.number;
+        if fits && counted { Ok(()) } else { Err("the open step does not fit its turn".to_owned()) }
+    }
+
     pub(super) fn turn_start(&mut self, p: &TurnStart) -> Result<(), String> {
         if let Some(open) = &self.open {
             return Err(format!("turn {} is still open", open.number));
@@ -190,7 +219,8 @@ impl Turns {
         self.in_step(p.turn, p.step)?;
         self.before_answer()?;
         let step = self.step()?;
-        if step.retry_waits || p.attempt != step.retries + 1 || p.attempt != step.attempt + 1 {
+        let next = |number: u32| number.checked_add(1) == Some(p.attempt);
+        if step.retry_waits || !next(step.retries) || !next(step.attempt) {
             return Err(format!("attempt {} does not follow attempt {}", p.attempt, step.attempt));
         }
         step.attempt = p.attempt;
@@ -230,6 +260,7 @@ impl Turns {
         let step = self.step()?;
         step.attempt_open = false;
         step.answer = Some(seq);
+        step.lossy = false;
         step.places = places;
         step.calls = calls;
         Ok(())

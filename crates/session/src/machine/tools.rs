@@ -7,13 +7,13 @@
 use std::collections::{BTreeMap, HashSet};
 
 use reins_schema::{
-    Block, InboxTarget, Message, MessageId, Role, Source, SourceRange, ToolCall, ToolCallBlock,
-    ToolResult, ToolResultBlock, ToolStart, TurnEndReason,
+    Block, InboxTarget, Message, MessageId, Role, SourceRange, ToolCall, ToolCallBlock, ToolResult,
+    ToolStart, TurnEndReason,
 };
 
 use super::{Core, Phase};
 use crate::face::{Barrier, Effect, Op, Prepared, ToolOutcome};
-use crate::fold::input_problem;
+use crate::fold::{input_problem, result_message};
 use crate::notices;
 use crate::sabotage::Sabotage;
 
@@ -404,16 +404,7 @@ pub(crate) fn result_payload(
     outcome: ToolOutcome,
 ) -> ToolResult {
     let (turn, step) = core.place();
-    let block = ToolResultBlock {
-        tool_call_id: call.id.clone(),
-        content: outcome.content,
-        is_error: outcome.is_error,
-    };
-    let message = Message {
-        id: MessageId::new(format!("{}/{}", core.fold.header().id, core.fold.next_seq())),
-        role: Role::User,
-        content: vec![Block::ToolResult(block)],
-        source: Source::Tool { call_id: call.id.clone() },
-    };
+    let (session, seq) = (&core.fold.header().id, core.fold.next_seq());
+    let message = result_message(session, seq, &call.id, outcome.content, outcome.is_error);
     ToolResult { turn, step, message, error: outcome.error, meta: outcome.meta }
 }

@@ -2,11 +2,13 @@
 
 mod answers;
 mod cover;
+mod damage;
 mod limits;
 mod moves;
 mod rng;
 mod sabotage;
 mod shadow;
+mod snapshot;
 mod world;
 
 use std::panic::AssertUnwindSafe;
@@ -19,7 +21,7 @@ use world::World;
 
 /// Plays one schedule.
 fn schedule(seed: u64, rule: Option<Sabotage>) -> Result<Cover, String> {
-    let played = std::panic::catch_unwind(AssertUnwindSafe(|| {
+    caught(|| {
         let mut world = World::new(seed, rule);
         world.sabotage_core();
         world.step(Input::Opened { recovered: Vec::new() })?;
@@ -28,7 +30,12 @@ fn schedule(seed: u64, rule: Option<Sabotage>) -> Result<Cover, String> {
         }
         world.converge()?;
         Ok(world.cover)
-    }));
+    })
+}
+
+/// A panic is a problem like others.
+fn caught<T>(play: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    let played = std::panic::catch_unwind(AssertUnwindSafe(play));
     played.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         let literal = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());

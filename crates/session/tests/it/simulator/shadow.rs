@@ -4,6 +4,8 @@ use std::collections::{HashMap, HashSet};
 
 use reins_schema::{CancelCause, Event, MessageId, Payload, Purpose, SpliceOutcome, TurnEndReason};
 
+use reins_session::Fold;
+
 use super::limits::Allowed;
 
 /// Turn, step and call.
@@ -52,6 +54,17 @@ pub(crate) struct Shadow {
 }
 
 impl Shadow {
+    /// Before the first event after what was folded.
+    pub(crate) fn of(start: &Fold) -> Self {
+        let inbox = start.inbox();
+        let waiting = inbox.next_turn().iter().chain(inbox.next_step());
+        Self {
+            waiting: waiting.map(|message| message.id.clone()).collect(),
+            turn_open: start.open_turn().is_some(),
+            ..Self::default()
+        }
+    }
+
     pub(crate) fn see(
         &mut self,
         event: &Event,

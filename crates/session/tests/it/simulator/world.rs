@@ -45,8 +45,10 @@ pub(crate) struct World {
     pub(crate) core: Core,
     pub(crate) limits: Limits,
     pub(crate) now: i64,
+    /// What there was before the first event of `log`.
+    start: Fold,
     pub(crate) log: Vec<Arc<Event>>,
-    /// How many events are on disk for certain.
+    /// How many of `log` are on disk for certain.
     pub(crate) durable: usize,
     decoded: usize,
     pub(crate) waits: BTreeMap<Op, Wait>,
@@ -70,13 +72,20 @@ fn must(holds: bool, text: impl FnOnce() -> String) -> Checked {
 
 impl World {
     pub(crate) fn new(seed: u64, sabotage: Option<Sabotage>) -> Self {
+        Self::on(made::empty_fold(), seed, sabotage)
+    }
+
+    /// Goes on where a log that was folded ends.
+    pub(crate) fn on(start: Fold, seed: u64, sabotage: Option<Sabotage>) -> Self {
         let mut rng = Rng::new(seed);
         let limits = some_limits(&mut rng);
         let trouble = [5, 20, 100][rng.below(3)];
+        // Beyond those that are used.
+        let ids = 1 + 100 * start.next_seq();
         Self {
             rng,
             trouble,
-            core: Core::new(made::empty_fold(), limits),
+            core: Core::new(start.clone(), limits),
             limits,
             now: 1000,
             log: Vec::new(),
@@ -84,10 +93,11 @@ impl World {
             decoded: 0,
             waits: BTreeMap::new(),
             last_op: 0,
-            shadow: Shadow::default(),
+            shadow: Shadow::of(&start),
+            start,
             bodies: HashMap::new(),
             cover: Cover::of_one(),
-            ids: 1,
+            ids,
             answer: None,
             sabotage,
         }
@@ -323,12 +333,17 @@ impl World {
         self.wait(op, Wait::Prepare { key, alone })
     }
 
+    /// The number of the event at a place of `log`.
+    fn number(&self, at: usize) -> u64 {
+        self.start.next_seq() + at as u64
+    }
+
     fn on_disk(&self, seq: u64) -> bool {
-        seq < self.durable as u64
+        seq < self.number(self.durable)
     }
 
     fn appended(&mut self, event: Arc<Event>, cause: &Cause) -> Checked {
-        let expected = self.log.len() as u64;
+        let expected = self.number(self.log.len());
         must(event.seq == expected, || format!("event {} follows {expected}", event.seq))?;
         let payload = Payload::read(&event.body).map_err(|e| e.to_string())?;
         self.shadow.see(&event, &payload, cause)?;
@@ -380,11 +395,11 @@ impl World {
             *event = Arc::new(decoded);
         }
         let keep = self.durable + self.rng.below(self.log.len() - self.durable + 1);
-        let mut fold = made::empty_fold();
+        let mut fold = self.start.clone();
         let mut kept = if keep == 0 { Some(fold.clone()) } else { None };
         for event in &self.log {
             fold.apply(event).map_err(|e| e.to_string())?;
-            if event.seq + 1 == keep as u64 {
+            if event.seq + 1 == self.number(keep) {
                 kept = Some(fold.clone());
             }
         }
@@ -403,7 +418,7 @@ impl World {
     }
 
     fn replay(&mut self) -> Checked {
-        self.shadow = Shadow::default();
+        self.shadow = Shadow::of(&self.start);
         for event in &self.log {
             let payload = Payload::read(&event.body).map_err(|e| e.to_string())?;
             self.shadow.see(event, &payload, &Cause::Replay)?;
