@@ -5,6 +5,8 @@
 
 mod config;
 mod error;
+#[cfg_attr(not(test), expect(dead_code, reason = "what the store is moving to"))]
+mod index;
 mod jsonl;
 mod log;
 #[expect(dead_code, reason = "what the back ends are moving to")]
