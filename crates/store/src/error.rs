@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use reins_schema::{LineError, SessionId};
 
+use crate::jsonl::lease;
 use crate::{Damage, LeaseInfo};
 
 /// Why the store did not do what was asked. Every message names the place and what to do.
@@ -48,13 +49,13 @@ pub enum StoreError {
     /// Another writer has the session.
     #[error(
         "session `{id}` is in use by {}; wait for it or end that process",
-        user(holder.as_ref())
+        user(holder.as_deref())
     )]
     Busy {
         /// The session.
         id: SessionId,
         /// The writer, as it wrote itself into the lease.
-        holder: Option<LeaseInfo>,
+        holder: Option<Box<LeaseInfo>>,
     },
     /// Several sessions begin like this.
     #[error("`{begins}` is the beginning of several sessions: {}; give more of it", names(ids))]
@@ -352,6 +353,7 @@ fn suggestion(nearest: Option<&SessionId>) -> String {
 fn user(holder: Option<&LeaseInfo>) -> String {
     let Some(holder) = holder else { return "another process".to_owned() };
     let who = match holder.pid {
+        pid if !lease::is_here(holder) => format!("pid {pid} on {}", holder.host),
         pid if pid == std::process::id() => format!("this process (pid {pid})"),
         pid => format!("pid {pid}"),
     };

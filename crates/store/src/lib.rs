@@ -15,12 +15,11 @@ mod plugin;
 mod service;
 #[cfg_attr(not(test), expect(dead_code, reason = "what the sessions are moving to"))]
 mod sqlite;
-#[cfg_attr(not(test), expect(dead_code, unused_imports, reason = "what back ends move to"))]
 mod zst;
 
 pub use config::StoreConfig;
 pub use error::StoreError;
-pub use jsonl::{JsonlStore, check_home};
+pub use jsonl::{Disk, JsonlStore, RealDisk, check_home};
 pub use log::{Log, Subscription};
 pub use plugin::PLUGIN;
 pub use service::{

@@ -185,7 +185,7 @@ pub enum DamageKind {
 /// Who holds a session, in its own words.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct LeaseInfo {
-    /// The process.
+    /// The process; 0 when it holds the session and cannot be known.
     pub pid: u32,
     /// Its machine.
     pub host: String,

@@ -1,5 +1,6 @@
 //! A session's folder: its names, its header, its log files.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,9 +9,16 @@ use reins_schema::{FORMAT, Header, OLDEST_FORMAT, SessionId};
 
 use super::{HIDDEN, files};
 use crate::error::MOVE_AWAY;
+use crate::medium::SegmentInfo;
 use crate::{StoreError, check_id};
 
-const HEADER_BYTES_MAX: u64 = 1 << 20;
+pub(crate) const HEADER_BYTES_MAX: u64 = 1 << 20;
+
+/// The file that is locked.
+pub(crate) const LEASE: &str = "lease";
+
+/// How the folder of a session begins while it is being removed; as [`HIDDEN`].
+const REMOVED: &str = ".old-";
 
 /// How many ids are compared with one that is not there.
 const NAMES_MAX: usize = 100_000;
@@ -57,12 +65,60 @@ impl Folder {
         Self { id: self.id.clone(), path: self.path.with_file_name(name) }
     }
 
+    /// Where it is while it is being removed; never listed.
+    pub(crate) fn removed(&self) -> Self {
+        let name = format!("{REMOVED}{}-{}", self.id, std::process::id());
+        Self { id: self.id.clone(), path: self.path.with_file_name(name) }
+    }
+
     pub(crate) fn header_path(&self) -> PathBuf {
         self.path.join("header.json")
     }
 
     pub(crate) fn lease_path(&self) -> PathBuf {
-        self.path.join("lease")
+        self.path.join(LEASE)
+    }
+
+    pub(crate) fn snapshot_path(&self) -> PathBuf {
+        self.path.join("snapshot.json")
+    }
+
+    /// There while the session is archived.
+    pub(crate) fn archived_path(&self) -> PathBuf {
+        self.path.join("archived")
+    }
+
+    pub(crate) fn blob_path(&self, name: &str) -> PathBuf {
+        self.blobs_path().join(name)
+    }
+
+    pub(crate) fn sealed_path(&self, number: u32) -> PathBuf {
+        self.path.join(format!("{number:08}.log.zst"))
+    }
+
+    /// The segments by number. Of one that is there in both forms the sealed one counts: it was
+    /// whole before it got its name.
+    pub(crate) fn segment_infos(&self) -> Result<Vec<SegmentInfo>, StoreError> {
+        let io = |e| StoreError::io(&self.path, e);
+        let mut infos = BTreeMap::new();
+        for entry in fs::read_dir(&self.path).map_err(io)? {
+            let entry = entry.map_err(io)?;
+            let name = entry.file_name();
+            let Some((number, is_sealed)) = segment_of(&name.to_string_lossy()) else { continue };
+            let stored = match fs::metadata(entry.path()) {
+                Ok(meta) => meta.len(),
+                // It was just sealed, and is listed under its other name, now or by the next look.
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                    fs::metadata(self.sealed_path(number)).map_or(0, |meta| meta.len())
+                }
+                Err(e) => return Err(StoreError::io(&entry.path(), e)),
+            };
+            let info = infos.entry(number).or_insert(SegmentInfo { number, is_sealed, stored });
+            if is_sealed {
+                *info = SegmentInfo { number, is_sealed, stored };
+            }
+        }
+        Ok(infos.into_values().collect())
     }
 
     pub(crate) fn blobs_path(&self) -> PathBuf {
@@ -133,6 +189,32 @@ impl Folder {
         }
         Ok(numbers.into_iter().map(|number| self.segment_path(number)).collect())
     }
+}
+
+/// The number of a log file, and whether it is sealed.
+fn segment_of(name: &str) -> Option<(u32, bool)> {
+    let (digits, kind) = name.split_once('.')?;
+    if digits.len() != 8 || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    let is_sealed = match kind {
+        "log" => false,
+        "log.zst" => true,
+        _ => return None,
+    };
+    Some((digits.parse().ok()?, is_sealed))
+}
+
+/// Whether this may be a blob's file name: a SHA-256 in hex.
+pub(crate) fn is_blob_name(name: &str) -> bool {
+    name.len() == 64 && name.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
+/// The process that makes or removes a session in a folder of this name.
+pub(crate) fn maker_of_hidden(name: &str) -> Option<u32> {
+    let rest = name.strip_prefix(HIDDEN).or_else(|| name.strip_prefix(REMOVED))?;
+    let (_, pid) = rest.rsplit_once('-')?;
+    pid.parse().ok()
 }
 
 /// What a header must be for this version to write it.

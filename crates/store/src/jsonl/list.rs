@@ -59,7 +59,7 @@ fn is_left(entry: &DirEntry) -> bool {
     let of = name.to_str().and_then(|name| name.strip_prefix(HIDDEN)?.rsplit_once('-'));
     let Some(pid) = of.and_then(|(_, pid)| pid.parse().ok()) else { return false };
     let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
-    is_folder && !lease::is_alive(pid) && lease::is_free(&entry.path().join("lease"))
+    is_folder && !lease::is_alive(pid) && lease::is_left(&entry.path().join("lease"))
 }
 
 fn summary(sessions: &Path, entry: &DirEntry) -> Result<SessionSummary, StoreError> {

@@ -1,13 +1,19 @@
 //! The default back end: a folder per session, a log of JSON lines.
 
+mod active;
 mod blobs;
+mod disk;
+mod durable;
 pub(crate) mod files;
 mod folder;
+mod held;
 pub(crate) mod lease;
 mod list;
+mod medium;
 mod recover;
 mod scan;
 mod seek;
+mod segment;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,9 +22,12 @@ use futures_util::future::BoxFuture;
 use reins_schema::{Event, Header, SessionId};
 use reins_session::{Fold, KnownTypes};
 
+pub use disk::{Disk, RealDisk};
 pub use files::check_home;
 pub(crate) use folder::Folder;
 pub(crate) use lease::Lease;
+#[expect(unused_imports, reason = "what the back end is moving to")]
+pub(crate) use medium::JsonlMedium;
 pub(crate) use scan::Scanner;
 
 use crate::log::{ActiveFile, Start};

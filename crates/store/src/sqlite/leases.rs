@@ -50,7 +50,7 @@ impl Leases {
             Self::Memory(held) => {
                 let mut ids = held.lock().unwrap_or_else(PoisonError::into_inner);
                 if !ids.insert(id.clone()) {
-                    let holder = Some(lease::ours());
+                    let holder = Some(Box::new(lease::ours()));
                     return Err(StoreError::Busy { id: id.clone(), holder });
                 }
                 Ok(Taken::Memory { held: Arc::clone(held), id: id.clone() })

@@ -166,7 +166,7 @@ async fn another_process_is_named() {
         matches!(&error, StoreError::Busy { holder: Some(h), .. } if h.pid == child.id()),
         "{error}"
     );
-    assert!(error.to_string().contains(&format!("process {}", child.id())), "{error}");
+    assert!(error.to_string().contains(&format!("in use by pid {}", child.id())), "{error}");
     // Reading goes on meanwhile, and a record in the middle of being written is no damage.
     for _ in 0..50 {
         let seen = inspect(&store).await.unwrap();

@@ -207,9 +207,9 @@ async fn a_newer_format_says_upgrade() {
     let home = tempfile::tempdir().unwrap();
     let store = store(home.path());
     filled(&store, 1).await;
-    put(&folder(home.path()).join("header.json"), br#"{"format":2,"id":{"new":1}}"#);
+    put(&folder(home.path()).join("header.json"), br#"{"format":3,"id":{"new":1}}"#);
     let error = open(&store).await.unwrap_err();
-    assert!(matches!(error, StoreError::NewerFormat { found: 2, .. }), "{error}");
+    assert!(matches!(error, StoreError::NewerFormat { found: 3, .. }), "{error}");
     assert!(error.to_string().contains("upgrade Reins"));
 }
 

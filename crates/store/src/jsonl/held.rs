@@ -1,0 +1,216 @@
+//! A session's folder while its lease is held: the only one who changes what is in it.
+
+use std::fs;
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use reins_schema::SessionId;
+
+use super::active::JsonlActive;
+use super::durable::{Durable, Form, is_equal, maker_of_temp};
+use super::files;
+use super::folder::{Folder, LEASE};
+use super::lease::{self, Lease};
+use super::segment::Unsealed;
+use crate::StoreError;
+use crate::error::MOVE_AWAY;
+use crate::medium::{Active, Held, Sealer};
+
+/// A held session.
+#[derive(Debug)]
+pub(crate) struct JsonlHeld {
+    pub(super) folder: Folder,
+    pub(super) lease: Lease,
+    pub(super) durable: Durable,
+}
+
+impl JsonlHeld {
+    /// Removes what killed processes left here. Best effort: it takes space and is never read.
+    fn sweep(&self) -> Result<(), StoreError> {
+        for info in self.folder.segment_infos()? {
+            if info.is_sealed {
+                drop(self.durable.unlink(&self.folder.segment_path(info.number)));
+            }
+        }
+        // In the folder nobody but the holder makes files; blobs may be kept by anybody.
+        let (path, blobs) = (&self.folder.path, self.folder.blobs_path());
+        for (path, is_ours) in [(path, true), (&blobs, false)] {
+            for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+                let maker = maker_of_temp(&entry.file_name().to_string_lossy());
+                if maker.is_some_and(|pid| is_ours || !lease::is_alive(pid)) {
+                    drop(self.durable.unlink(&entry.path()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn require_plain(&self, number: u32) -> Result<PathBuf, StoreError> {
+        let sealed = self.folder.sealed_path(number);
+        if sealed.symlink_metadata().is_ok() {
+            let problem = "a sealed segment stands where one is to be written";
+            return Err(StoreError::unreadable(&sealed, problem, MOVE_AWAY));
+        }
+        Ok(self.folder.segment_path(number))
+    }
+}
+
+impl Held for JsonlHeld {
+    fn id(&self) -> &SessionId {
+        &self.folder.id
+    }
+
+    fn put_header(&mut self, header: &[u8], kept: &str) -> Result<String, StoreError> {
+        let path = self.folder.header_path();
+        let kept = match fs::symlink_metadata(&path) {
+            Err(e) if e.kind() == ErrorKind::NotFound => kept.to_owned(),
+            Err(e) => return Err(StoreError::io(&path, e)),
+            // Whatever else stands there is moved as it is.
+            Ok(meta) if !meta.is_file() => {
+                self.durable.move_aside(&self.folder.path, kept, &path)?
+            }
+            Ok(_) => {
+                let mut file = files::open_to_read(&path)?;
+                self.durable.keep(&self.folder.path, kept, &mut file)?
+            }
+        };
+        self.durable.publish(&path, &mut { header }, Form::Plain)?;
+        Ok(kept)
+    }
+
+    fn active(&mut self, number: u32, length: u64) -> Result<Box<dyn Active>, StoreError> {
+        let path = self.require_plain(number)?;
+        self.sweep()?;
+        Ok(Box::new(JsonlActive::open(&self.durable, &path, length)?))
+    }
+
+    fn begin_segment(&mut self, number: u32) -> Result<Box<dyn Active>, StoreError> {
+        let path = self.require_plain(number)?;
+        self.durable.make_empty(&path).map_err(|e| StoreError::io(&path, e))?;
+        // Before anything in it can be acknowledged.
+        let begun = self.durable.sync_dir(&self.folder.path);
+        match begun.and_then(|()| JsonlActive::open(&self.durable, &path, 0)) {
+            Ok(active) => Ok(Box::new(active)),
+            Err(error) => {
+                // The first error is the one to tell; an empty segment harms nobody.
+                drop(self.durable.unlink(&path));
+                Err(error)
+            }
+        }
+    }
+
+    fn cut(&mut self, number: u32, length: u64, kept: &str) -> Result<String, StoreError> {
+        let path = self.require_plain(number)?;
+        let io = |e| StoreError::io(&path, e);
+        let mut file = files::open(files::private().read(true).write(true), &path)?;
+        if file.metadata().map_err(io)?.len() <= length {
+            return Ok(kept.to_owned());
+        }
+        file.seek(SeekFrom::Start(length)).map_err(io)?;
+        let kept = self.durable.keep(&self.folder.path, kept, &mut file)?;
+        self.durable.cut(&file, length).map_err(io)?;
+        Ok(kept)
+    }
+
+    fn replace(
+        &mut self,
+        number: u32,
+        content: &mut dyn Read,
+        kept: &str,
+    ) -> Result<String, StoreError> {
+        let (folder, sealed) = (&self.folder.path, self.folder.sealed_path(number));
+        if sealed.symlink_metadata().is_ok() {
+            let kept = self.durable.keep_file(folder, kept, &sealed)?;
+            self.durable.publish(&sealed, content, Form::Sealed)?;
+            return Ok(kept);
+        }
+        let path = self.folder.segment_path(number);
+        let kept = self.durable.keep(folder, kept, &mut files::open_to_read(&path)?)?;
+        self.durable.publish(&path, content, Form::Plain)?;
+        Ok(kept)
+    }
+
+    fn keep(&mut self, name: &str, content: &mut dyn Read) -> Result<String, StoreError> {
+        self.durable.keep(&self.folder.path, name, content)
+    }
+
+    fn sealer(&self) -> Box<dyn Sealer> {
+        Box::new(JsonlSealer { folder: self.folder.clone(), durable: self.durable.clone() })
+    }
+
+    fn put_snapshot(&mut self, snapshot: &[u8]) -> Result<(), StoreError> {
+        let path = self.folder.snapshot_path();
+        self.durable.publish(&path, &mut { snapshot }, Form::Derived)
+    }
+
+    fn drop_snapshot(&mut self) -> Result<(), StoreError> {
+        self.durable.unlink(&self.folder.snapshot_path())
+    }
+
+    fn announce(&mut self, doing: &str) {
+        self.lease.announce(doing);
+    }
+
+    fn set_archived(&mut self, archived: bool) -> Result<(), StoreError> {
+        let path = self.folder.archived_path();
+        if archived {
+            match self.durable.make_empty(&path) {
+                Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
+                made => made.map_err(|e| StoreError::io(&path, e))?,
+            }
+        } else {
+            self.durable.unlink(&path)?;
+        }
+        self.durable.sync_dir(&self.folder.path)
+    }
+
+    fn remove(self: Box<Self>) -> Result<(), StoreError> {
+        let (from, hidden) = (&self.folder.path, self.folder.removed().path);
+        if hidden.symlink_metadata().is_ok() {
+            // What an earlier removal of this process could not remove.
+            self.durable.remove_tree(&hidden, LEASE)?;
+        }
+        self.durable.rename(from, &hidden).map_err(|e| StoreError::io(from, e))?;
+        self.durable.sync_dir(hidden.parent().unwrap_or(Path::new("/")))?;
+        // The lease goes last: what has it is not taken for left over.
+        self.durable.remove_tree(&hidden, LEASE)
+    }
+}
+
+/// Compresses segments of one folder.
+struct JsonlSealer {
+    folder: Folder,
+    durable: Durable,
+}
+
+impl Sealer for JsonlSealer {
+    fn seal(&mut self, number: u32) -> Result<(), StoreError> {
+        let (plain, sealed) = (self.folder.segment_path(number), self.folder.sealed_path(number));
+        if sealed.symlink_metadata().is_ok() {
+            return self.durable.unlink(&plain);
+        }
+        let mut content = files::open_to_read(&plain)?;
+        let temp = self.durable.write_temp(&sealed, &mut content, Form::Sealed)?;
+        if let Err(error) = verify(&temp, &plain) {
+            drop(self.durable.unlink(&temp));
+            return Err(error);
+        }
+        self.durable.date_as(&temp, &plain);
+        self.durable.put_in_place(&temp, &sealed)?;
+        self.durable.sync_dir(&self.folder.path)?;
+        self.durable.unlink(&plain)
+    }
+}
+
+/// The compressed copy is read back before the original is given up.
+fn verify(sealed: &Path, plain: &Path) -> Result<(), StoreError> {
+    let (mut copy, mut original) = (Unsealed::open(sealed)?, files::open_to_read(plain)?);
+    match is_equal(&mut copy, &mut original) {
+        Ok(true) => Ok(()),
+        Err(e) if e.kind() != io::ErrorKind::InvalidData => Err(StoreError::io(plain, e)),
+        _ => {
+            let problem = "its compressed copy has another content";
+            Err(StoreError::unreadable(plain, problem, "check the machine's memory and disk"))
+        }
+    }
+}
