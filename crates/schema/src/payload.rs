@@ -501,6 +501,9 @@ macro_rules! payloads {
         }
 
         impl Payload {
+            /// All types of events that the core folds.
+            pub const KINDS: &'static [&'static str] = &[$($kind),*];
+
             /// Whether the core folds events of this type.
             pub fn is_core(kind: &str) -> bool {
                 matches!(kind, $($kind)|*)

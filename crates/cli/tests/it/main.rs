@@ -19,6 +19,7 @@ mod presets;
 mod reference;
 mod reload;
 mod rows;
+mod session_format;
 mod steps;
 mod terminal;
 mod words;
