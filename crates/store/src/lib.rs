@@ -12,6 +12,8 @@ mod log;
 #[expect(dead_code, reason = "what the back ends are moving to")]
 mod medium;
 mod plugin;
+#[cfg_attr(not(test), expect(dead_code, unused_imports, reason = "what back ends move to"))]
+mod reading;
 mod service;
 #[cfg_attr(not(test), expect(dead_code, reason = "what the sessions are moving to"))]
 mod sqlite;
