@@ -87,6 +87,8 @@ impl Driver {
         };
         if by_header && let Some(cause) = &plan.cause {
             rendered.facts.cause = Some(cause.clone());
+        } else if rendered.facts.cause.as_deref() == Some("surface") && fold.lost_since_sent() {
+            rendered.facts.cause = Some("recovered".to_owned());
         }
         self.turn.renderer = Some((id, renderer));
         let facts = rendered.facts.clone();

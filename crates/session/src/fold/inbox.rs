@@ -108,6 +108,12 @@ impl Inbox {
         &self.next_step
     }
 
+    /// What a step takes: all input for the next step, and the turn's first one also a prompt.
+    pub(crate) fn claim(&self, first: bool) -> Vec<MessageId> {
+        let prompt = self.next_turn.iter().take(usize::from(first));
+        self.next_step.iter().chain(prompt).map(|message| message.id.clone()).collect()
+    }
+
     /// One of the queues.
     pub fn queue(&self, target: InboxTarget) -> &[Message] {
         match target {

@@ -5,9 +5,12 @@
 //! get results that say what is not known; they stand at numbers whose events are lost or set
 //! aside, so that the surface is what a model may see at any time.
 
+use std::collections::BTreeSet;
+
 use reins_schema::{
-    AssistantMessage, CallId, Event, InboxSpliced, LlmRetry, LlmRetryStarted, Payload, Purpose,
-    RequestSent, SessionRecovered, SourceRange, SurfaceOp, ToolError, ToolResult, UserMessage,
+    AssistantMessage, CallId, Event, InboxSpliced, LlmRetry, LlmRetryStarted, MessageId, Payload,
+    Purpose, RequestSent, SessionRecovered, SourceRange, SurfaceOp, ToolError, ToolResult,
+    UserMessage,
 };
 use serde::{Deserialize, Serialize};
 
@@ -44,6 +47,11 @@ pub(super) struct Loss {
     aside: Numbers,
     /// Numbers of neither an event that is folded nor a made result.
     free: Numbers,
+    /// Input that waited when events were lost, until a `session/recovered` is written: it may have
+    /// entered in one of them.
+    doubtful: BTreeSet<MessageId>,
+    /// How many lost events are not accounted for by what had to have happened in between.
+    unexplained: u64,
     /// Something is missing, told or not.
     any: bool,
     /// Since the last request of a turn something was found missing.
@@ -53,6 +61,7 @@ pub(super) struct Loss {
 impl Loss {
     pub(super) fn tell(&mut self, told: &SessionRecovered) {
         self.since_sent = true;
+        self.doubtful.clear();
         for range in &told.lost {
             let (first, last) = range.bounds();
             self.lost.remove(first, last);
@@ -61,6 +70,34 @@ impl Loss {
             let (first, last) = range.bounds();
             self.aside.remove(first, last);
         }
+    }
+
+    pub(super) fn has_doubts(&self) -> bool {
+        !self.doubtful.is_empty()
+    }
+
+    pub(super) fn doubts(&self, id: &MessageId) -> bool {
+        self.doubtful.contains(id)
+    }
+
+    /// One of the lost events must have been of this kind.
+    fn explain(&mut self) {
+        self.unexplained = self.unexplained.saturating_sub(1);
+    }
+
+    pub(super) fn unexplained(&self) -> u64 {
+        self.unexplained
+    }
+
+    /// A number for input whose own event is lost, unless all lost events are accounted for.
+    pub(super) fn take_unexplained(&mut self, seq: u64) -> Option<u64> {
+        self.unexplained = self.unexplained.checked_sub(1)?;
+        self.free.take_after(seq)
+    }
+
+    /// A number for a message whose own event is lost, best one after `seq`.
+    fn take_free(&mut self, seq: u64) -> Option<u64> {
+        self.free.take_after(seq)
     }
 
     /// Whether all of it is below `end`.
@@ -84,7 +121,10 @@ impl Fold {
         }
         self.loss.found(self.next_seq, upto - 1);
         self.loss.lost.add(self.next_seq, upto - 1);
+        self.loss.unexplained += upto - self.next_seq;
         self.next_seq = upto;
+        let waiting = self.inbox.next_turn().iter().chain(self.inbox.next_step());
+        self.loss.doubtful = waiting.map(|message| message.id.clone()).collect();
         if let Some(step) = self.step_mut() {
             step.lossy = true;
         }
@@ -96,6 +136,9 @@ impl Fold {
     /// # Errors
     /// [`FoldError::Order`]: the event has another number; nothing is changed.
     pub fn apply_or_set_aside(&mut self, event: &Event) -> Result<Applied, FoldError> {
+        if event.seq == self.next_seq {
+            self.look_for_unseen(event);
+        }
         let problem = match self.apply(event) {
             Ok(()) => return Ok(Applied::Folded),
             Err(problem @ FoldError::Order { .. }) => return Err(problem),
@@ -229,8 +272,9 @@ impl Fold {
             self.may_be_turn(seq, number)?;
             self.leave_turn();
             self.turns.last = number;
+            self.loss.explain();
         }
-        Ok(self.turns.open.get_or_insert(OpenTurn { number, steps: 0, step: None }))
+        Ok(self.turns.open.get_or_insert(OpenTurn { number, ..OpenTurn::default() }))
     }
 
     fn enter_step(&mut self, seq: u64, turn: u64, number: u64) -> Result<&mut OpenStep, String> {
@@ -238,6 +282,7 @@ impl Fold {
         if turn.step.as_ref().is_none_or(|step| step.number != number) {
             may_be_step(seq, number, turn.steps)?;
             self.leave_step();
+            self.loss.explain();
         }
         let turn = self.turns.open.as_mut().ok_or("no turn is open")?;
         turn.steps = number;
@@ -259,16 +304,21 @@ impl Fold {
     }
 
     fn enter_attempt(&mut self, seq: u64, of: (u64, u64), attempt: u32) -> Result<(), String> {
-        let step = self.before_answer(seq, of, attempt)?;
-        if step.attempt != attempt {
-            step.at_attempt(attempt, attempt.saturating_sub(1));
-            step.attempt_open = true;
+        if self.before_answer(seq, of, attempt)?.attempt == attempt {
+            return Ok(());
         }
+        self.loss.explain();
+        self.claimed_unseen();
+        let step = self.before_answer(seq, of, attempt)?;
+        step.at_attempt(attempt, attempt.saturating_sub(1));
+        step.attempt_open = true;
         Ok(())
     }
 
     fn before_sent(&mut self, seq: u64, p: &RequestSent) -> Result<(), String> {
         if p.purpose == Purpose::Turn {
+            self.before_answer(seq, (p.turn, p.step), p.attempt)?;
+            self.claimed_unseen();
             let step = self.before_answer(seq, (p.turn, p.step), p.attempt)?;
             if p.attempt == step.attempt {
                 return Err(format!("attempt {} was sent before", p.attempt));
@@ -308,12 +358,14 @@ impl Fold {
         let step = self.enter_step(seq, turn, step)?;
         let at = step.places.get(id).copied().ok_or_else(|| unknown_call(id))?;
         let answer = step.answer;
-        let end = at + usize::from(itself);
-        while step.called < end {
+        let from = step.called;
+        let end = from.max(at + usize::from(itself));
+        step.called = end;
+        for call in &mut step.calls[from..end] {
             // Its own event is lost; the answer asked for it.
-            step.calls[step.called].call_seq = answer;
-            step.called += 1;
+            call.call_seq = answer;
         }
+        (from..end).for_each(|_| self.loss.explain());
         Ok(())
     }
 
@@ -329,13 +381,17 @@ impl Fold {
 
     fn leave_turn(&mut self) {
         self.leave_step();
-        self.turns.open = None;
+        if self.turns.open.take().is_some() {
+            self.loss.explain();
+        }
     }
 
     fn leave_step(&mut self) {
         self.close_calls(usize::MAX);
-        if let Some(turn) = &mut self.turns.open {
-            turn.step = None;
+        let Some(turn) = &mut self.turns.open else { return };
+        if turn.step.take().is_some() {
+            turn.claimed = None;
+            self.loss.explain();
         }
     }
 
@@ -348,7 +404,7 @@ impl Fold {
         let end = end.min(step.calls.len());
         while step.answered < end {
             let call = &step.calls[step.answered];
-            let Some(at) = self.loss.free.take_after(step.answer.unwrap_or(0)) else {
+            let Some(at) = self.loss.take_free(step.answer.unwrap_or(0)) else {
                 return self.drop_answer();
             };
             let notice = match step.may_have_started(call) {
@@ -361,6 +417,7 @@ impl Fold {
             let result = ToolResult { turn: number, step: step.number, message, error, meta: None };
             self.surface.append_result(at, result);
             step.answered += 1;
+            self.loss.explain();
         }
     }
 
@@ -391,11 +448,14 @@ impl Fold {
             None => {
                 let number = last.checked_add(1).ok_or("no turn can follow")?;
                 self.turns.last = number;
-                self.turns.open.insert(OpenTurn { number, steps: 0, step: None })
+                self.loss.explain();
+                self.turns.open.insert(OpenTurn { number, ..OpenTurn::default() })
             }
         };
         turn.steps = turn.steps.checked_add(1).ok_or("no step can follow")?;
         turn.step = Some(OpenStep { number: turn.steps, ..OpenStep::default() });
+        self.loss.explain();
+        self.passed_unseen(&p.inbox);
         Ok(p)
     }
 

@@ -8,6 +8,7 @@ mod numbers;
 mod snapshot;
 mod surface;
 mod turns;
+mod unseen;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -137,10 +138,20 @@ impl Fold {
             return Err(format!("this type {word} `surface`"));
         }
         match payload {
-            Payload::TurnStart(p) => self.turns.turn_start(&p),
+            Payload::TurnStart(p) => {
+                self.turns.turn_start(&p)?;
+                self.turns.claim(Some(self.inbox.claim(true)));
+                Ok(())
+            }
             Payload::TurnEnd(p) => self.turns.turn_end(&p),
             Payload::StepStart(p) => self.turns.step_start(&p),
-            Payload::StepEnd(p) => self.turns.step_end(&p),
+            Payload::StepEnd(p) => {
+                let owes = self.open_step().is_some_and(|step| !step.calls().is_empty());
+                self.turns.step_end(&p)?;
+                // Otherwise the turn may stop, and only a step that follows all the same claims.
+                self.turns.claim(owes.then(|| self.inbox.claim(false)));
+                Ok(())
+            }
             Payload::UserMessage(p) => self.user_message(event, p),
             Payload::AssistantChunk(p) => self.turns.in_attempt(p.turn, p.step, p.attempt),
             Payload::AssistantAttempt(p) => {

@@ -129,16 +129,21 @@ impl Surface {
         owed_from: Option<usize>,
     ) -> Option<Vec<u64>> {
         let end = owed_from.unwrap_or(self.nodes.len());
-        let meant = |node: &Node| {
-            let named = node.seq == ends.0 || node.seq == ends.1;
-            node.kind != NodeKind::ToolResult && (named || cites(sources, node.seq))
-        };
+        let cited =
+            |node: &Node| node.seq == ends.0 || node.seq == ends.1 || cites(sources, node.seq);
+        let meant = |node: &Node| node.kind != NodeKind::ToolResult && cited(node);
         let first = self.nodes[..end].iter().position(meant)?;
-        let mut last = self.nodes[..end].iter().rposition(meant)?;
-        while last + 1 < end && self.is_result(last + 1) {
-            last += 1;
-        }
-        Some(self.nodes[first..=last].iter().map(|node| node.seq).collect())
+        // What stands between was shadowed by something that is lost; what is younger stands there
+        // only because it is itself at a number of the past.
+        let youngest = sources.last().map_or(ends.1, |source| source.bounds().1.max(ends.1));
+        let run = self.nodes[first..end].iter().take_while(|node| {
+            node.kind == NodeKind::ToolResult || cited(node) || node.seq <= youngest
+        });
+        let mut run: Vec<&Node> = run.collect();
+        let last = run.iter().rposition(|node| meant(node))?;
+        let results = run[last + 1..].iter().take_while(|node| node.kind == NodeKind::ToolResult);
+        run.truncate(last + 1 + results.count());
+        Some(run.iter().map(|node| node.seq).collect())
     }
 
     /// Where something stands that replaced a span of which nothing is left.
@@ -221,8 +226,20 @@ impl Fold {
         Ok(())
     }
 
+    /// Input that enters at a number without a folded event.
+    pub(super) fn append_input(&mut self, seq: u64, message: Message, inbox: &[MessageId]) {
+        let node = node(seq, NodeKind::User, message, None);
+        let message = Arc::clone(&node.message);
+        self.surface.append(node);
+        self.entered(message, inbox);
+    }
+
     /// What a message of a user changes beside the surface.
     fn entered(&mut self, message: Arc<Message>, inbox: &[MessageId]) {
+        let prompts = self.inbox.next_turn();
+        if prompts.iter().any(|prompt| inbox.contains(&prompt.id)) {
+            self.turns.prompted();
+        }
         self.inbox.enter(message.id.clone(), inbox);
         if let Source::Plugin { plugin, form: Some(form) } = &message.source
             && form == SNAPSHOT

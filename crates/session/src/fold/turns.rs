@@ -3,17 +3,19 @@
 use std::collections::HashMap;
 
 use reins_schema::{
-    AssistantMessage, CallId, LlmRetry, LlmRetryStarted, RequestSent, StepEnd, StepStart, ToolCall,
-    ToolCallBlock, ToolStart, TurnEnd, TurnStart,
+    AssistantMessage, CallId, LlmRetry, LlmRetryStarted, MessageId, RequestSent, StepEnd,
+    StepStart, ToolCall, ToolCallBlock, ToolStart, TurnEnd, TurnStart,
 };
 use serde::{Deserialize, Serialize};
 
 /// A turn that has not ended.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OpenTurn {
     pub(super) number: u64,
     pub(super) steps: u64,
     pub(super) step: Option<OpenStep>,
+    /// Input that the step to come, or the open one, has claimed; `None` = that is not known.
+    pub(super) claimed: Option<Vec<MessageId>>,
 }
 
 /// A step that has not ended.
@@ -30,6 +32,8 @@ pub struct OpenStep {
     pub(super) places: HashMap<CallId, usize>,
     pub(super) called: usize,
     pub(super) answered: usize,
+    /// Input of the queue `next-turn` has entered.
+    pub(super) prompted: bool,
     /// Events after the answer are lost, maybe the start of a call.
     pub(super) lossy: bool,
 }
@@ -139,7 +143,7 @@ impl Turns {
             return Err(format!("turn {} does not follow turn {}", p.turn, self.last));
         }
         self.last = p.turn;
-        self.open = Some(OpenTurn { number: p.turn, steps: 0, step: None });
+        self.open = Some(OpenTurn { number: p.turn, ..OpenTurn::default() });
         Ok(())
     }
 
@@ -205,6 +209,18 @@ impl Turns {
             return Err("the step's first request has left".to_owned());
         }
         Ok(())
+    }
+
+    pub(super) fn claim(&mut self, claimed: Option<Vec<MessageId>>) {
+        if let Some(turn) = &mut self.open {
+            turn.claimed = claimed;
+        }
+    }
+
+    pub(super) fn prompted(&mut self) {
+        if let Ok(step) = self.step() {
+            step.prompted = true;
+        }
     }
 
     pub(super) fn before_answer(&mut self) -> Result<(), String> {

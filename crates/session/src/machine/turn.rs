@@ -78,9 +78,7 @@ impl Core {
 
     /// Reserves waiting input: all of next-step, and one prompt at a turn's first step.
     fn claim(&mut self, first: bool) {
-        let inbox = self.fold.inbox();
-        let prompt = inbox.next_turn().iter().take(usize::from(first));
-        let claimed = inbox.next_step().iter().chain(prompt).map(|m| m.id.clone()).collect();
+        let claimed = self.fold.inbox().claim(first);
         if let Some(turn) = &mut self.turn {
             turn.claimed = claimed;
             self.wake = false;
