@@ -19,7 +19,7 @@ pub(crate) trait Medium: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     /// The id is taken; the home cannot be used; the disk refuses.
-    fn create(&self, new: &NewSession<'_>) -> Result<Box<dyn Held>, StoreError>;
+    fn create(&self, new: NewSession<'_>) -> Result<Box<dyn Held>, StoreError>;
 
     /// Takes the lease of a session.
     ///
@@ -234,7 +234,6 @@ pub(crate) struct SegmentInfo {
 }
 
 /// What [`Medium::create`] publishes.
-#[derive(Debug)]
 pub(crate) struct NewSession<'a> {
     /// The session.
     pub(crate) id: &'a SessionId,
@@ -242,8 +241,9 @@ pub(crate) struct NewSession<'a> {
     pub(crate) header: &'a [u8],
     /// What it takes over, when it is a fork.
     pub(crate) inherit: Option<Inherit<'a>>,
-    /// Segments of its own, in order, before the active one: of an import.
-    pub(crate) sealed: Vec<&'a [u8]>,
+    /// Content of segments of its own that are sealed, in order, before the active one. They are
+    /// read one after the other.
+    pub(crate) sealed: Vec<Box<dyn Read + 'a>>,
     /// First lines of the active segment.
     pub(crate) lines: &'a [u8],
     /// Its snapshot, when there is one.

@@ -44,7 +44,7 @@ impl JsonlMedium {
     }
 
     /// Makes everything that a new session's folder holds.
-    fn fill(&self, folder: &Folder, new: &NewSession<'_>) -> Result<Lease, StoreError> {
+    fn fill(&self, folder: &Folder, new: NewSession<'_>) -> Result<Lease, StoreError> {
         // First, so that nobody takes what is being made for left over.
         let lease = Lease::take(&folder.lease_path(), &folder.id)?;
         self.durable.write_new(&folder.header_path(), &mut { new.header }, Form::Plain)?;
@@ -52,9 +52,9 @@ impl JsonlMedium {
             Some(inherit) => self.inherit(folder, inherit)?,
             None => 0,
         };
-        for lines in &new.sealed {
+        for mut lines in new.sealed {
             let path = folder.sealed_path(number);
-            self.durable.write_new(&path, &mut { *lines }, Form::Sealed)?;
+            self.durable.write_new(&path, &mut *lines, Form::Sealed)?;
             number += 1;
         }
         // An empty log that is lost is an empty log.
@@ -103,7 +103,7 @@ impl JsonlMedium {
 }
 
 impl Medium for JsonlMedium {
-    fn create(&self, new: &NewSession<'_>) -> Result<Box<dyn Held>, StoreError> {
+    fn create(&self, new: NewSession<'_>) -> Result<Box<dyn Held>, StoreError> {
         let folder = Folder::of(&self.sessions, new.id)?;
         files::check_home(&self.home)?;
         self.durable.make_dirs(&self.sessions)?;

@@ -92,13 +92,13 @@ impl SqliteMedium {
 }
 
 impl Medium for SqliteMedium {
-    fn create(&self, new: &NewSession<'_>) -> Result<Box<dyn Held>, StoreError> {
-        let NewSession { id, sealed, .. } = new;
+    fn create(&self, mut new: NewSession<'_>) -> Result<Box<dyn Held>, StoreError> {
+        let id = new.id;
         check_id(id)?;
         let place = self.database.path();
-        let sealed = sealed
-            .iter()
-            .map(|content| chunks::compressed(&mut &**content))
+        let sealed = std::mem::take(&mut new.sealed)
+            .into_iter()
+            .map(|mut content| chunks::compressed(&mut content))
             .collect::<Result<Vec<_>, _>>()
             .map_err(|e| StoreError::io(place, e))?;
         let identity = self.database.make()?;
@@ -111,8 +111,8 @@ impl Medium for SqliteMedium {
             }
             Err(error) => return Err(error),
         };
-        self.database.write(identity, |transaction| insert(transaction, new, &sealed, place))?;
-        Ok(Box::new(SqliteHeld::new(Arc::clone(&self.database), identity, (*id).clone(), taken)))
+        self.database.write(identity, |transaction| insert(transaction, &new, &sealed, place))?;
+        Ok(Box::new(SqliteHeld::new(Arc::clone(&self.database), identity, id.clone(), taken)))
     }
 
     fn take(&self, id: &SessionId) -> Result<Box<dyn Held>, StoreError> {

@@ -189,7 +189,7 @@ impl Medium for Pretended {
         PathBuf::from("/pretended").join(id.as_str())
     }
 
-    fn create(&self, _: &NewSession<'_>) -> Result<Box<dyn Held>, StoreError> {
+    fn create(&self, _: NewSession<'_>) -> Result<Box<dyn Held>, StoreError> {
         unreachable!("a list makes nothing")
     }
 

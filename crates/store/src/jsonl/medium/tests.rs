@@ -77,11 +77,11 @@ fn a_new_session_is_complete_and_its_owners_only() {
     let (home, medium) = home();
     let one = id("one");
     let new = NewSession {
-        sealed: vec![b"a\n", b"b\n"],
+        sealed: vec![Box::new(&b"a\n"[..]), Box::new(&b"b\n"[..])],
         snapshot: Some(b"snapshot"),
         ..plain(&one, b"first\n")
     };
-    let held = medium.create(&new).unwrap();
+    let held = medium.create(new).unwrap();
     assert_eq!(held.id(), &one);
     assert_eq!(medium.header(&one).unwrap().unwrap(), b"{}\n");
     assert_eq!(forms(&medium, &one), [(0, true), (1, true), (2, false)]);
@@ -96,7 +96,7 @@ fn a_new_session_is_complete_and_its_owners_only() {
         assert_eq!(mode & 0o777, 0o600, "{name}");
     }
     assert_eq!(fs::metadata(&folder).unwrap().permissions().mode() & 0o777, 0o700);
-    let again = medium.create(&plain(&one, b"")).unwrap_err();
+    let again = medium.create(plain(&one, b"")).unwrap_err();
     assert!(matches!(again, StoreError::AlreadyExists { .. }), "{again}");
     assert!(matches!(medium.take(&one), Err(StoreError::Busy { .. })));
     drop(held);
@@ -109,7 +109,7 @@ fn a_new_session_is_complete_and_its_owners_only() {
 fn the_active_segment_takes_lines_and_gives_way_to_the_next() {
     let (_home, medium) = home();
     let one = id("one");
-    let mut held = medium.create(&plain(&one, b"first\n")).unwrap();
+    let mut held = medium.create(plain(&one, b"first\n")).unwrap();
     let error = held.active(0, 5).unwrap_err();
     assert!(error.to_string().contains("has 6 bytes instead of 5"), "{error}");
     let mut active = held.active(0, 6).unwrap();
@@ -135,7 +135,7 @@ fn a_sealed_segment_has_the_same_content_once() {
     let (home, medium) = home();
     let one = id("one");
     let text = lines(60_000);
-    let mut held = medium.create(&plain(&one, &text)).unwrap();
+    let mut held = medium.create(plain(&one, &text)).unwrap();
     held.begin_segment(1).unwrap();
     let folder = home.path().join("sessions/one");
     let (log, sealed) = (folder.join("00000000.log"), folder.join("00000000.log.zst"));
@@ -168,7 +168,7 @@ fn plain_and_sealed_lines_are_landed_on() {
     let (_home, medium) = home();
     let one = id("one");
     let text = lines(60_000);
-    let held = medium.create(&plain(&one, &text)).unwrap();
+    let held = medium.create(plain(&one, &text)).unwrap();
     for is_sealed in [false, true] {
         let segment = medium.segment(&one, 0).unwrap();
         for offset in (0..text.len()).step_by(50_021).chain([text.len()]) {
@@ -186,7 +186,7 @@ fn plain_and_sealed_lines_are_landed_on() {
 fn what_is_cut_or_replaced_is_kept_and_never_twice() {
     let (home, medium) = home();
     let one = id("one");
-    let mut held = medium.create(&plain(&one, b"good\ntorn")).unwrap();
+    let mut held = medium.create(plain(&one, b"good\ntorn")).unwrap();
     let folder = home.path().join("sessions/one");
     let kept = |name: &str| fs::read(folder.join(name)).unwrap();
     assert_eq!(held.cut(0, 5, "torn-1-5.bytes").unwrap(), "torn-1-5.bytes");
@@ -280,7 +280,7 @@ fn a_fork_shares_what_is_sealed_and_outlives_its_parent() {
     for (disk, has_links) in disks {
         let (home, medium) = with_disk(disk);
         let (parent, forked) = (id("parent"), id("forked"));
-        let mut held = medium.create(&plain(&parent, b"old\n")).unwrap();
+        let mut held = medium.create(plain(&parent, b"old\n")).unwrap();
         held.begin_segment(1).unwrap();
         held.sealer().seal(0).unwrap();
         let (one, lost) = (blob_name('a'), blob_name('b'));
@@ -289,7 +289,7 @@ fn a_fork_shares_what_is_sealed_and_outlives_its_parent() {
         assert_eq!(medium.blobs(&parent).unwrap(), [(one.clone(), 4)]);
         let inherit =
             Inherit { parent: &parent, segments: vec![0], blobs: vec![one.clone(), lost.clone()] };
-        drop(medium.create(&child(&forked, inherit)).unwrap());
+        drop(medium.create(child(&forked, inherit)).unwrap());
         let folder = home.path().join("sessions/forked");
         let shared = fs::metadata(folder.join("00000000.log.zst")).unwrap();
         assert_eq!(shared.nlink(), if has_links { 2 } else { 1 });
@@ -308,9 +308,9 @@ fn a_fork_shares_what_is_sealed_and_outlives_its_parent() {
 fn a_fork_of_what_is_not_there_leaves_nothing() {
     let (home, medium) = home();
     let (parent, forked) = (id("parent"), id("forked"));
-    drop(medium.create(&plain(&parent, b"")).unwrap());
+    drop(medium.create(plain(&parent, b"")).unwrap());
     let inherit = Inherit { parent: &parent, segments: vec![0], blobs: Vec::new() };
-    medium.create(&child(&forked, inherit)).unwrap_err();
+    medium.create(child(&forked, inherit)).unwrap_err();
     assert_eq!(names(&home.path().join("sessions")), ["parent"]);
 }
 
@@ -319,7 +319,7 @@ fn removing_disturbs_no_reader_and_a_waiting_taker_learns_of_it() {
     let (home, medium) = home();
     let one = id("one");
     let text = lines(2000);
-    let held = medium.create(&plain(&one, &text)).unwrap();
+    let held = medium.create(plain(&one, &text)).unwrap();
     medium.put_blob(&one, &blob_name('c'), b"x").unwrap();
     let mut reader = medium.segment(&one, 0).unwrap();
     held.remove().unwrap();
@@ -327,14 +327,14 @@ fn removing_disturbs_no_reader_and_a_waiting_taker_learns_of_it() {
     assert!(matches!(medium.take(&one), Err(StoreError::NotFound { .. })));
     assert!(matches!(medium.segments(&one), Err(StoreError::NotFound { .. })));
     assert_eq!(names(&home.path().join("sessions")), Vec::<String>::new());
-    drop(medium.create(&plain(&one, b"")).unwrap());
+    drop(medium.create(plain(&one, b"")).unwrap());
 }
 
 #[test]
 fn what_killed_processes_left_is_swept_and_strangers_are_named() {
     let (home, medium) = home();
     assert!(medium.ids().unwrap().sessions.is_empty(), "no home yet");
-    drop(medium.create(&plain(&id("one"), b"")).unwrap());
+    drop(medium.create(plain(&id("one"), b"")).unwrap());
     let sessions = home.path().join("sessions");
     for name in [".new-two-2000000000", ".old-three-2000000000", ".mine", "no_id"] {
         fs::create_dir_all(sessions.join(name).join("blobs")).unwrap();
@@ -359,7 +359,7 @@ fn what_killed_processes_left_is_swept_and_strangers_are_named() {
 fn foreign_files_are_left_alone() {
     let (home, medium) = home();
     let one = id("one");
-    let mut held = medium.create(&plain(&one, b"")).unwrap();
+    let mut held = medium.create(plain(&one, b"")).unwrap();
     let folder = home.path().join("sessions/one");
     let foreign =
         ["notes.txt", ".hidden.tmp", "1.log", "00000000.log.bak", "0000000a.log", "x.zst"];
@@ -387,7 +387,7 @@ fn foreign_files_are_left_alone() {
 fn a_session_is_archived_and_taken_back() {
     let (_home, medium) = home();
     let one = id("one");
-    let mut held = medium.create(&plain(&one, b"")).unwrap();
+    let mut held = medium.create(plain(&one, b"")).unwrap();
     assert!(!medium.is_archived(&one));
     for archived in [true, true, false, false, true] {
         held.set_archived(archived).unwrap();
@@ -400,7 +400,7 @@ fn a_session_is_archived_and_taken_back() {
 fn a_fifo_is_no_file() {
     let (home, medium) = home();
     let one = id("one");
-    let mut held = medium.create(&plain(&one, b"x\n")).unwrap();
+    let mut held = medium.create(plain(&one, b"x\n")).unwrap();
     let folder = home.path().join("sessions/one");
     for name in ["header.json", "00000000.log", "snapshot.json"] {
         drop(fs::remove_file(folder.join(name)));
@@ -421,7 +421,7 @@ fn a_fifo_is_no_file() {
 #[test]
 fn unsealed_is_a_stream() {
     let (home, medium) = home();
-    let held = medium.create(&plain(&id("one"), &lines(5000))).unwrap();
+    let held = medium.create(plain(&id("one"), &lines(5000))).unwrap();
     held.sealer().seal(0).unwrap();
     let path = home.path().join("sessions/one/00000000.log.zst");
     let mut all = Vec::new();

@@ -65,7 +65,7 @@ fn refused() -> StoreError {
 }
 
 impl Medium for Memory {
-    fn create(&self, _: &NewSession<'_>) -> Result<Box<dyn Held>, StoreError> {
+    fn create(&self, _: NewSession<'_>) -> Result<Box<dyn Held>, StoreError> {
         Err(refused())
     }
 

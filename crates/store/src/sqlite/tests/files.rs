@@ -105,7 +105,7 @@ fn what_is_not_ours_is_refused_untouched() {
         let errors = [
             medium.ids().map(|_| ()).unwrap_err(),
             medium.take(&id("a")).map(|_| ()).unwrap_err(),
-            medium.create(&new(&id("a"), b"")).map(|_| ()).unwrap_err(),
+            medium.create(new(&id("a"), b"")).map(|_| ()).unwrap_err(),
         ];
         drop(medium);
         for error in errors {
@@ -131,7 +131,7 @@ fn make_and_write(home: &Path, name: &str) {
     let session = id(name);
     let medium = in_file(home);
     let mut held = loop {
-        match medium.create(&new(&session, b"")) {
+        match medium.create(new(&session, b"")) {
             Ok(held) => break held,
             Err(e) if e.to_string().contains("is making the database") => {}
             Err(e) => panic!("{e}"),

@@ -3,6 +3,7 @@
 mod damage;
 mod files;
 
+use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
 
@@ -32,7 +33,7 @@ fn fork<'a>(id: &'a SessionId, parent: &'a SessionId, segments: &[u32]) -> NewSe
 
 /// A session with these lines in its first segment.
 fn filled(medium: &SqliteMedium, name: &str, lines: &[u8]) -> Box<dyn Held> {
-    let mut held = medium.create(&new(&id(name), b"")).unwrap();
+    let mut held = medium.create(new(&id(name), b"")).unwrap();
     held.active(0, 0).unwrap().append(lines).unwrap();
     held
 }
@@ -70,7 +71,7 @@ fn with_each(test: impl Fn(&SqliteMedium)) {
 fn what_is_appended_is_read_by_everybody() {
     let home = tempfile::tempdir().unwrap();
     let medium = in_file(home.path());
-    let mut held = medium.create(&new(&id("a"), b"first\n")).unwrap();
+    let mut held = medium.create(new(&id("a"), b"first\n")).unwrap();
     let mut active = held.active(0, 6).unwrap();
     let mut before = medium.segment(&id("a"), 0).unwrap();
     active.append(b"second\nthird\n").unwrap();
@@ -89,20 +90,20 @@ fn what_is_appended_is_read_by_everybody() {
 #[test]
 fn one_holder_at_a_time() {
     with_each(|medium| {
-        let held = medium.create(&new(&id("a"), b"")).unwrap();
+        let held = medium.create(new(&id("a"), b"")).unwrap();
         assert_eq!(medium.holder(&id("a")).unwrap().pid, std::process::id());
         assert!(matches!(medium.take(&id("a")), Err(StoreError::Busy { .. })));
-        let again = medium.create(&new(&id("a"), b""));
+        let again = medium.create(new(&id("a"), b""));
         assert!(matches!(again, Err(StoreError::AlreadyExists { .. })));
         drop(held);
         assert!(medium.holder(&id("a")).is_none());
-        let again = medium.create(&new(&id("a"), b""));
+        let again = medium.create(new(&id("a"), b""));
         assert!(matches!(again, Err(StoreError::AlreadyExists { .. })));
         let held = medium.take(&id("a")).unwrap();
         held.remove().unwrap();
         assert!(matches!(medium.take(&id("a")), Err(StoreError::NotFound { .. })));
         assert!(medium.ids().unwrap().sessions.is_empty());
-        medium.create(&new(&id("a"), b"")).unwrap();
+        medium.create(new(&id("a"), b"")).unwrap();
         let error = medium.take(&id("ab")).unwrap_err();
         assert!(error.to_string().contains("did you mean `a`?"), "{error}");
     });
@@ -112,7 +113,7 @@ fn one_holder_at_a_time() {
 fn a_sealed_segment_has_the_same_content_at_every_offset() {
     with_each(|medium| {
         let lines = lines(3_000);
-        let mut held = medium.create(&new(&id("a"), b"")).unwrap();
+        let mut held = medium.create(new(&id("a"), b"")).unwrap();
         let mut active = held.active(0, 0).unwrap();
         let mut rest = &lines[..];
         while !rest.is_empty() {
@@ -153,15 +154,15 @@ fn forks_share_and_lose_nothing_with_their_parent() {
         let mut parent = filled(medium, "parent", b"one\n");
         medium.put_blob(&id("parent"), "blob", b"bytes").unwrap();
         medium.put_blob(&id("parent"), "blob", b"bytes").unwrap();
-        let early = medium.create(&fork(&id("early"), &id("parent"), &[0]));
+        let early = medium.create(fork(&id("early"), &id("parent"), &[0]));
         assert!(early.unwrap_err().to_string().contains("segment 0 of session `parent` is still"));
         parent.begin_segment(1).unwrap().append(b"two\n").unwrap();
         parent.sealer().seal(0).unwrap();
-        medium.create(&fork(&id("child"), &id("parent"), &[0])).unwrap();
+        medium.create(fork(&id("child"), &id("parent"), &[0])).unwrap();
         let mut child = medium.take(&id("child")).unwrap();
         child.begin_segment(2).unwrap();
         child.sealer().seal(1).unwrap();
-        medium.create(&fork(&id("grandchild"), &id("child"), &[0, 1])).unwrap();
+        medium.create(fork(&id("grandchild"), &id("child"), &[0, 1])).unwrap();
         assert_eq!(count(medium, "segments"), 5, "shared ones are there once");
         // What happens to the parent is the parent's.
         parent.replace(0, &mut &b"ONE\n"[..], "original").unwrap();
@@ -273,9 +274,9 @@ fn an_import_brings_its_segments() {
     with_each(|medium| {
         let (a, b) = (lines(2_000), lines(3));
         let session = id("a");
-        let sealed = vec![&a[..], &b[..]];
+        let sealed: Vec<Box<dyn Read>> = vec![Box::new(&a[..]), Box::new(&b[..])];
         let session = NewSession { sealed, snapshot: Some(b"s"), ..new(&session, b"last\n") };
-        medium.create(&session).unwrap();
+        medium.create(session).unwrap();
         assert!(content(medium, "a", 0) == a);
         assert!(content(medium, "a", 1) == b);
         assert_eq!(content(medium, "a", 2), b"last\n");
