@@ -8,7 +8,8 @@ use super::Fold;
 impl Fold {
     /// Before an event is folded that may be such a proof.
     pub(super) fn look_for_unseen(&mut self, event: &Event) {
-        if !self.loss.has_doubts() {
+        let may_prove = matches!(event.body.kind.as_str(), "request/sent" | "user/message");
+        if !may_prove || !self.loss.has_doubts() {
             return;
         }
         match Payload::read(&event.body) {

@@ -5,7 +5,10 @@ use reins_schema::{
     Draft, EndSeed, Event, InboxSpliced, InboxTarget, Payload, Purpose, SessionRecovered, Source,
     SourceRange, StepEnd, StepStart, SurfaceOp, TurnEnd, TurnEndReason, TurnStart, UserMessage,
 };
-use reins_session::{Core, Effect, EventType, Fold, Input, KnownTypes, Limits, Status};
+use reins_session::{
+    Applied, Core, Effect, EventType, Fold, FoldError, Input, KnownTypes, Limits, NodeKind, Status,
+    Untold,
+};
 use serde_json::value::RawValue;
 
 use crate::made;
@@ -347,6 +350,68 @@ fn every_finding_of_the_store_is_written_down_before_repair() {
         .collect();
     assert_eq!(kinds[..3], ["session/recovered", "session/recovered", "tool/result"]);
     assert_eq!(kinds.last(), Some(&"session/repaired"));
+}
+
+/// One call that was answered.
+const ANSWERED: &str = "
+    send a go
+    call c1 edit
+    finish calls
+    prepare ro
+    done c1
+";
+
+/// That log without the events of one type.
+fn without(kind: &str) -> Fold {
+    let mut fold = made::empty_fold();
+    for event in Stage::log(ANSWERED).iter().filter(|event| event.body.kind != kind) {
+        fold.lose(event.seq);
+        let folded = fold.apply_or_set_aside(event);
+        assert!(folded.is_ok(), "{folded:?}");
+    }
+    fold
+}
+
+#[test]
+fn a_lost_result_is_an_unknown_outcome_at_its_own_number() {
+    let fold = without("tool/result");
+    let results = fold.surface().nodes().iter().filter(|node| node.kind == NodeKind::ToolResult);
+    let results: Vec<_> = results.map(|node| (node.seq, node.message.content.clone())).collect();
+    let lost = Stage::log(ANSWERED).iter().find(|e| e.body.kind == "tool/result").map(|e| e.seq);
+    assert_eq!(results.first().map(|(seq, _)| *seq), lost);
+    for (_, content) in &results {
+        let text = format!("{content:?}");
+        assert!(text.contains("Its effects may have happened"), "{text}");
+    }
+    let untold = fold.untold();
+    assert_eq!(untold.lost, lost.map(SourceRange::One).into_iter().collect::<Vec<_>>());
+    assert_eq!(reins_session::check(&fold), Ok(()));
+}
+
+#[test]
+fn calls_of_a_lost_answer_are_set_aside_and_told_once() {
+    let mut fold = without("assistant/message");
+    let nodes: Vec<_> = fold.surface().nodes().iter().map(|node| node.kind).collect();
+    assert_eq!(nodes, [NodeKind::User], "no result stands without its call");
+    let Untold { lost, aside } = fold.untold();
+    assert!(lost.len() == 1 && !aside.is_empty(), "{lost:?} {aside:?}");
+    let recovered = SessionRecovered { lost, aside, ..SessionRecovered::default() };
+    let event = next(&fold, recovered);
+    assert_eq!(fold.apply(&event), Ok(()));
+    assert_eq!(fold.untold(), Untold::default());
+}
+
+#[test]
+fn without_a_loss_nothing_is_bent() {
+    let mut fold = folded(OPEN);
+    let before = fold.clone();
+    let event = next(&fold, StepEnd { turn: 1, step: 1 });
+    let aside = fold.apply_or_set_aside(&event);
+    assert!(matches!(aside, Ok(Applied::Aside(FoldError::Rule { .. }))), "{aside:?}");
+    assert_eq!(fold.unanswered(), before.unanswered(), "the call may still be answered");
+    assert_eq!(fold.next_seq(), before.next_seq() + 1);
+    let again = fold.apply_or_set_aside(&event);
+    assert!(matches!(again, Err(FoldError::Order { .. })), "{again:?}");
 }
 
 #[test]
