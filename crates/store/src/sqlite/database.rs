@@ -234,9 +234,7 @@ impl Database {
         let mut connection = Connection::open_with_flags(path, flags).map_err(told)?;
         configure(&connection, self.busy).map_err(told)?;
         let found = migrations::user_version(&connection).map_err(told)?;
-        if found > migrations::newest() {
-            return Err(newer(path, found));
-        }
+        check_ours(path, owner(&connection).map_err(told)?, found)?;
         let set_up = (|| {
             if found < migrations::newest() {
                 migrations::upgrade(&mut connection, migrations::STEPS)?;
@@ -318,19 +316,27 @@ fn check_head(path: &Path, busy: Duration) -> Result<(), StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
         | OpenFlags::SQLITE_OPEN_URI;
-    let look = || {
+    let look = || -> rusqlite::Result<_> {
         let connection = Connection::open_with_flags(immutable(path), flags)?;
-        let owner: i32 = connection.query_row("PRAGMA application_id", [], |row| row.get(0))?;
-        Ok((owner, migrations::user_version(&connection)?))
+        Ok((owner(&connection)?, migrations::user_version(&connection)?))
     };
-    let (owner, version) = match look() {
-        Ok(found) => found,
-        Err(e) if is_damage(&e) => {
-            let problem = format!("this is no database, or its first page is damaged ({e})");
-            return Err(StoreError::unreadable(path, problem, MOVE_AWAY));
+    match look() {
+        Ok((owner, version)) => check_ours(path, owner, version),
+        Err(e) if e.sqlite_error_code() == Some(ErrorCode::NotADatabase) => {
+            Err(StoreError::unreadable(path, "this is no database", MOVE_AWAY))
         }
-        Err(e) => return Err(store_error(path, busy, &e)),
-    };
+        // A process that died while it moved changes into the file leaves it looking like that:
+        // what is missing is in the write-ahead log, which is not looked at here.
+        Err(e) if is_damage(&e) => Ok(()),
+        Err(e) => Err(store_error(path, busy, &e)),
+    }
+}
+
+fn owner(connection: &Connection) -> rusqlite::Result<i32> {
+    connection.query_row("PRAGMA application_id", [], |row| row.get(0))
+}
+
+fn check_ours(path: &Path, owner: i32, version: i32) -> Result<(), StoreError> {
     if owner != APPLICATION_ID {
         let problem = "this database is another program's";
         let advice = "keep sessions in another file: `file` of the row `store-sqlite`";

@@ -111,7 +111,12 @@ impl Medium for SqliteMedium {
             }
             Err(error) => return Err(error),
         };
-        self.database.write(identity, |transaction| insert(transaction, &new, &sealed, place))?;
+        let done =
+            self.database.write(identity, |transaction| insert(transaction, &new, &sealed, place));
+        if let Err(error) = done {
+            taken.remove();
+            return Err(error);
+        }
         Ok(Box::new(SqliteHeld::new(Arc::clone(&self.database), identity, id.clone(), taken)))
     }
 

@@ -239,6 +239,32 @@ fn an_upgrade_by_a_newer_program_stops_this_one() {
     assert!(matches!(error, StoreError::NewerDatabase { found: 2, known: 1, .. }), "{error}");
 }
 
+/// What a process leaves that dies while it moves changes into the database: a first page that
+/// promises more pages than the file has yet. The others are in the write-ahead log.
+#[test]
+fn a_half_moved_log_is_no_damage() {
+    use std::os::unix::fs::FileExt as _;
+    let (home, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let medium = in_file(home.path());
+    let lines = lines(200);
+    let held = filled(&medium, "a", &lines);
+    for name in ["sessions.sqlite", "sessions.sqlite-wal"] {
+        fs::copy(home.path().join(name), copy.path().join(name)).unwrap();
+    }
+    drop((held, medium));
+    let path = copy.path().join("sessions.sqlite");
+    let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
+    let pages = u32::try_from(fs::metadata(&path).unwrap().len() / 4096).unwrap();
+    file.write_all_at(&(pages + 20).to_be_bytes(), 28).unwrap();
+    // The count is believed when the counter of changes beside it says so.
+    file.write_all_at(&[0, 0, 0, 99], 24).unwrap();
+    file.write_all_at(&[0, 0, 0, 99], 92).unwrap();
+    drop(file);
+    let medium = in_file(copy.path());
+    assert!(content(&medium, "a", 0) == lines);
+    drop(filled(&medium, "b", b"one\n"));
+}
+
 #[test]
 fn removal_gives_space_back() {
     let home = tempfile::tempdir().unwrap();
