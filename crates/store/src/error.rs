@@ -75,6 +75,34 @@ pub enum StoreError {
         /// The last event there is.
         last: Option<u64>,
     },
+    /// A file that was to be made is there.
+    #[error("{} is there already; choose another name, or allow it to be replaced", path.display())]
+    FileExists {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A file is no export of sessions, or a damaged one.
+    #[error(
+        "{} cannot be imported: {problem}{}",
+        path.display(), published_before(published)
+    )]
+    NotImported {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+        /// Its sessions that were taken over before.
+        published: Vec<SessionId>,
+    },
+    /// A session that was to be imported is here, and not the same.
+    #[error(
+        "session `{id}` is here already with other content; import it with `--as-new` to have \
+         both, or remove the one that is here"
+    )]
+    OtherContent {
+        /// The session.
+        id: SessionId,
+    },
     /// A session can only be forked where nothing is owed.
     #[error(
         "event {seq} of session `{id}` is inside turn {turn}, and a fork begins between turns; {}",
@@ -370,6 +398,13 @@ fn user(holder: Option<&LeaseInfo>) -> String {
 
 fn names(ids: &[SessionId]) -> String {
     ids.iter().map(|id| format!("`{id}`")).collect::<Vec<_>>().join(", ")
+}
+
+fn published_before(ids: &[SessionId]) -> String {
+    match ids {
+        [] => "; nothing was taken over".to_owned(),
+        ids => format!("; taken over before that: {}", names(ids)),
+    }
 }
 
 fn last_event(last: Option<u64>) -> String {

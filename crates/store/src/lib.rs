@@ -5,6 +5,8 @@
 
 mod config;
 mod error;
+#[cfg_attr(not(test), allow(dead_code, unused_imports, reason = "what the store moves to"))]
+mod export;
 #[cfg_attr(not(test), expect(dead_code, reason = "what the store is moving to"))]
 mod index;
 mod jsonl;
@@ -25,6 +27,7 @@ pub use jsonl::{Disk, JsonlStore, RealDisk, check_home};
 pub use log::{Log, Subscription};
 pub use plugin::PLUGIN;
 pub use service::{
-    Damage, DamageKind, ExportOrder, Exported, Imported, Inspected, LeaseInfo, ListFilter, Listing,
-    OpenSession, Progress, Repaired, SessionState, SessionSummary, Store, Verified, check_id,
+    Damage, DamageKind, ExportOrder, Exported, ImportOrder, Imported, Inspected, LeaseInfo,
+    ListFilter, Listing, OpenSession, Progress, Repaired, SessionState, SessionSummary, Store,
+    Verified, check_id,
 };

@@ -289,10 +289,14 @@ pub struct Repaired {
 /// What [`Store::export`] is to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExportOrder {
-    /// The session; its descendants come along.
+    /// The session; those that it delegated to come along, and theirs.
     pub id: SessionId,
-    /// The file, which must not exist.
+    /// The file.
     pub to: PathBuf,
+    /// A file that is there may be replaced.
+    pub replace: bool,
+    /// The sessions that were forked from it come along, too, and theirs.
+    pub forks: bool,
     /// For each session a page for people, in Markdown.
     pub pages: Vec<(SessionId, String)>,
 }
@@ -304,6 +308,15 @@ pub struct Exported {
     pub sessions: Vec<SessionId>,
     /// Size of the file.
     pub bytes: u64,
+}
+
+/// What [`Store::import`] is to take over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImportOrder {
+    /// What an export wrote.
+    pub file: PathBuf,
+    /// The sessions get new ids, so that they can be here twice.
+    pub as_new: bool,
 }
 
 /// What [`Store::import`] took over.

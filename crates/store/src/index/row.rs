@@ -206,7 +206,9 @@ pub(super) struct Row {
 impl Row {
     /// What it says, when that still holds.
     pub(super) fn if_fresh(self, medium: &dyn Medium, id: &SessionId) -> Option<Entry> {
-        if !self.seen.is_now(medium, id) {
+        // That one is shown again changes nothing in its log.
+        let is_shown_again = self.archived && !medium.is_archived(id);
+        if is_shown_again || !self.seen.is_now(medium, id) {
             return None;
         }
         let seen = Some(self.seen);

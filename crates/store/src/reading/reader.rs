@@ -137,7 +137,7 @@ impl Reader {
     }
 
     /// Bytes done and in all, as they are stored.
-    pub(super) fn progress(&self) -> (u64, u64) {
+    pub(crate) fn progress(&self) -> (u64, u64) {
         let (mut done, total) = self.passed;
         if let Some((info, lines)) = &self.current {
             let (at, length) = (lines.offset(), lines.length().max(1));
