@@ -289,9 +289,7 @@ impl Maker {
                 let header = self.header(session.clone(), order.cwd.clone(), &preset);
                 self.store.create(header, known).await?
             }
-            SessionOrder::Resume(id) => {
-                self.store.open(&id, known, &mut |_: &reins_schema::Event| {}).await?
-            }
+            SessionOrder::Resume(id) => self.store.open(&id, known).await?,
         };
         let hold = match hold {
             Some(hold) => hold,

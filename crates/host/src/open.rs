@@ -304,15 +304,12 @@ impl Host {
             SessionChoice::Id(id) => id.clone(),
             SessionChoice::Newest => self.newest(&order.cwd).await?,
         };
-        let mut selected = None;
-        let mut look = |event: &reins_schema::Event| {
-            selected = PresetSelected::of(event).or_else(|| selected.take());
-        };
         let known = reins_agent::known_types(&self.scope().await);
-        let inspected = self.services.store.inspect(&id, known, &mut look).await?;
+        let inspected = self.services.store.inspect(&id, known).await?;
         let last = inspected.fold.request_header().map(|header| header.config.clone());
         let is_torn = inspected.damage.iter().any(|damage| damage.kind == DamageKind::Torn);
         let next_seq = is_torn.then(|| inspected.fold.next_seq());
+        let selected = inspected.fold.last_of(PresetSelected::TYPE).and_then(PresetSelected::of);
         let header = inspected.header;
         let preset = selected.or(header.agent_preset).unwrap_or_else(|| FIRST_PRESET.to_owned());
         let gone = self.directory(&header.cwd).await.is_none();

@@ -38,26 +38,18 @@ impl SessionView {
     ) -> Result<Self, ViewError> {
         let (turns, usage) = (0, Usage::default());
         let mut view = Self { session: session.clone(), turns, usage, events: 0, problem: None };
-        let mut seen = |event: &Event| {
-            view.count(event);
-            each(event);
-        };
-        let problem = match store.inspect(session, KnownTypes::default(), &mut seen).await {
-            Ok(Inspected { damage, .. }) => match damage.into_iter().next() {
-                None => return Ok(view),
-                Some(damage) => StoreError::Damaged(damage),
-            },
+        let inspected = store.inspect(session, KnownTypes::default()).await;
+        view.problem = match inspected {
+            Ok(Inspected { damage, .. }) => damage.into_iter().next().map(StoreError::Damaged),
             Err(error @ (StoreError::NotFound { .. } | StoreError::InvalidId { .. })) => {
                 return Err(error.into());
             }
-            Err(error) => error,
+            Err(error) => Some(error),
         };
-        view.problem = Some(problem);
-        // Without a header, or behind an event that does not fit, there may be more to show.
-        while let Ok(page) = store.read(session, view.events, PAGE).await {
-            if page.is_empty() {
-                break;
-            }
+        let mut next = 0;
+        while let Ok(page) = store.read(session, next, PAGE).await {
+            let Some(last) = page.last() else { break };
+            next = last.seq.saturating_add(1);
             for event in &page {
                 view.count(event);
                 each(event);

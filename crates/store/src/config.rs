@@ -43,6 +43,10 @@ pub struct StoreConfig {
     /// of its log; 0 = never.
     #[serde(default = "snapshot_events")]
     pub snapshot_events: u64,
+    /// The largest file of exported sessions that is taken over, and how much it may unpack to, in
+    /// bytes.
+    #[serde(default = "import_bytes_max")]
+    pub import_bytes_max: u64,
 }
 
 impl StoreConfig {
@@ -58,6 +62,7 @@ impl StoreConfig {
             blob_bytes_max: blob_bytes_max(),
             segment_bytes: segment_bytes(),
             snapshot_events: snapshot_events(),
+            import_bytes_max: import_bytes_max(),
         }
     }
 }
@@ -92,4 +97,8 @@ fn segment_bytes() -> u64 {
 
 fn snapshot_events() -> u64 {
     2000
+}
+
+fn import_bytes_max() -> u64 {
+    16 << 30
 }

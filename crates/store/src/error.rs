@@ -379,7 +379,10 @@ fn suggestion(nearest: Option<&SessionId>) -> String {
 }
 
 fn user(holder: Option<&LeaseInfo>) -> String {
-    let Some(holder) = holder else { return "another process".to_owned() };
+    // Nobody has number 0: the holder could not be read.
+    let Some(holder) = holder.filter(|holder| holder.pid != 0) else {
+        return "another process".to_owned();
+    };
     let who = match holder.pid {
         pid if !lease::is_here(holder) => format!("pid {pid} on {}", holder.host),
         pid if pid == std::process::id() => format!("this process (pid {pid})"),

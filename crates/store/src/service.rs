@@ -1,20 +1,21 @@
 //! The service that everything above uses, and what it hands out.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use reins_schema::{Event, Header, SessionId, SessionRecovered};
 use reins_session::{Fold, KnownTypes};
 
+pub use crate::sessions::Prepared;
 use crate::{Log, StoreError};
 
 /// Durable sessions. Called by the host, the agent and the command line; any number of calls may
 /// run at once. Methods use the blocking pool of the tokio runtime that polls them.
 pub trait Store: Send + Sync {
-    /// Makes a session's folder and takes its lease. The folder appears complete or not at all.
-    /// `known` are the event types that may be written beside the core's own.
+    /// Makes a session and takes its lease. It appears complete or not at all. `known` are the
+    /// event types that may be written beside the core's own.
     ///
     /// # Errors
     /// The id is taken or no id, the home cannot be used, the disk refuses.
@@ -24,34 +25,45 @@ pub trait Store: Send + Sync {
         known: KnownTypes,
     ) -> BoxFuture<'_, Result<OpenSession, StoreError>>;
 
-    /// Takes the lease, cuts a torn tail (its bytes are kept beside the log), folds all events.
-    /// `seen` gets every event in order.
+    /// Takes the lease and folds the log: the snapshot, when there is one, and what follows it.
+    /// Writes nothing; the session can be looked at, then published or released.
     ///
     /// # Errors
-    /// Absent, in use, damaged before the end, written by a newer version, refused by the fold.
+    /// Absent, in use, written by a newer version, unreadable.
+    fn prepare<'a>(
+        &'a self,
+        id: &'a SessionId,
+        known: KnownTypes,
+    ) -> BoxFuture<'a, Result<Prepared, StoreError>>;
+
+    /// [`Store::prepare`], then [`Prepared::publish`].
+    ///
+    /// # Errors
+    /// Those of both.
     fn open<'a>(
         &'a self,
         id: &'a SessionId,
         known: KnownTypes,
-        seen: &'a mut (dyn FnMut(&Event) + Send),
-    ) -> BoxFuture<'a, Result<OpenSession, StoreError>>;
+    ) -> BoxFuture<'a, Result<OpenSession, StoreError>> {
+        Box::pin(async move { self.prepare(id, known).await?.publish().await })
+    }
 
     /// Folds what can be read. Never writes, and works while another process writes.
     ///
     /// # Errors
-    /// Absent, no header, written by a newer version. Damage in the log is not an error.
+    /// Absent, written by a newer version, unreadable. Damage in the log is not an error.
     fn inspect<'a>(
         &'a self,
         id: &'a SessionId,
         known: KnownTypes,
-        seen: &'a mut (dyn FnMut(&Event) + Send),
     ) -> BoxFuture<'a, Result<Inspected, StoreError>>;
 
     /// At most `limit` events on disk from number `from` on, and no more than about 8 MiB of them;
-    /// empty at the end. Events that the writer still holds are not among them.
+    /// empty at the end. Lost numbers are passed over. Events that the writer still holds are not
+    /// among them.
     ///
     /// # Errors
-    /// Absent, or damaged at `from`.
+    /// Absent or unreadable.
     fn read<'a>(
         &'a self,
         id: &'a SessionId,
@@ -59,12 +71,106 @@ pub trait Store: Send + Sync {
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<Event>, StoreError>>;
 
-    /// Sessions, the last used first. A damaged one never hides another. Removes what creates
-    /// left that were killed.
+    /// Sessions, the last used first. A damaged one never hides another. Removes what creates left
+    /// that were killed.
     ///
     /// # Errors
     /// The home cannot be read. A home that does not exist has no sessions.
     fn list(&self, wanted: ListFilter) -> BoxFuture<'_, Result<Listing, StoreError>>;
+
+    /// The id that begins like this, when it is the only one. A whole id is always found.
+    ///
+    /// # Errors
+    /// None, with the nearest one; several, with some of them.
+    fn find<'a>(&'a self, begins: &'a str) -> BoxFuture<'a, Result<SessionId, StoreError>>;
+
+    /// Makes a child that has the parent's events up to `at`, which is included; `None` is the
+    /// last one outside an open turn. The parent may be in use or damaged. Returns the child's
+    /// header.
+    ///
+    /// # Errors
+    /// Absent; no such event; inside a turn, with the nearest boundary before.
+    fn fork<'a>(
+        &'a self,
+        parent: &'a SessionId,
+        at: Option<u64>,
+    ) -> BoxFuture<'a, Result<Header, StoreError>>;
+
+    /// Reads and checks everything of a session. Never writes.
+    ///
+    /// # Errors
+    /// Absent, written by a newer version, unreadable. Damage is not an error.
+    fn verify<'a>(
+        &'a self,
+        id: &'a SessionId,
+        known: KnownTypes,
+        progress: Progress,
+    ) -> BoxFuture<'a, Result<Verified, StoreError>>;
+
+    /// Does durably what opening would, over the whole log; `dry_run` only says it.
+    ///
+    /// # Errors
+    /// Absent, in use, written by a newer version, unreadable; the disk refuses.
+    fn repair<'a>(
+        &'a self,
+        id: &'a SessionId,
+        known: KnownTypes,
+        dry_run: bool,
+        progress: Progress,
+    ) -> BoxFuture<'a, Result<Repaired, StoreError>>;
+
+    /// The session belongs to another directory from now on: appends `session/moved`.
+    ///
+    /// # Errors
+    /// As [`Store::open`]; in the middle of a turn.
+    fn move_to<'a>(
+        &'a self,
+        id: &'a SessionId,
+        dir: &'a Path,
+        known: KnownTypes,
+    ) -> BoxFuture<'a, Result<(), StoreError>>;
+
+    /// Removes a session that nobody uses. Its forks lose nothing.
+    ///
+    /// # Errors
+    /// Absent, in use; the disk refuses.
+    fn remove<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<(), StoreError>>;
+
+    /// Hides a session from the plain list and compresses all of its log; or takes the first back.
+    ///
+    /// # Errors
+    /// Absent, in use; the disk refuses.
+    fn archive<'a>(
+        &'a self,
+        id: &'a SessionId,
+        archived: bool,
+    ) -> BoxFuture<'a, Result<(), StoreError>>;
+
+    /// Writes a zip file of the decoded log, those of the descendants, the blobs, and pages.
+    ///
+    /// # Errors
+    /// Absent; the file exists or cannot be written.
+    fn export<'a>(
+        &'a self,
+        order: ExportOrder,
+        progress: Progress,
+    ) -> BoxFuture<'a, Result<Exported, StoreError>>;
+
+    /// Takes over what an export wrote.
+    ///
+    /// # Errors
+    /// No export, or a damaged one; a session of it is there with other content.
+    fn import<'a>(
+        &'a self,
+        order: ImportOrder,
+        progress: Progress,
+    ) -> BoxFuture<'a, Result<Imported, StoreError>>;
+
+    /// Where a session is, for people.
+    ///
+    /// # Errors
+    /// Absent.
+    fn path<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<PathBuf, StoreError>>;
 
     /// Keeps bytes beside the session's log, durably, and returns their name: the SHA-256 in hex.
     ///
@@ -85,6 +191,15 @@ pub trait Store: Send + Sync {
         id: &'a SessionId,
         name: &'a str,
     ) -> BoxFuture<'a, Result<Vec<u8>, StoreError>>;
+
+    /// Names and sizes of a session's blobs.
+    ///
+    /// # Errors
+    /// No such session; unreadable.
+    fn blobs<'a>(
+        &'a self,
+        id: &'a SessionId,
+    ) -> BoxFuture<'a, Result<Vec<(String, u64)>, StoreError>>;
 }
 
 /// Hears how much of a long piece of work is done: bytes so far, bytes in all.
@@ -178,7 +293,7 @@ pub enum DamageKind {
     },
     /// The header is missing or damaged; it was made up from what is known.
     Header,
-    /// A blob is not what its name says.
+    /// A blob is gone, or is not what its name says.
     Blob,
 }
 

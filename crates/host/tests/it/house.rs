@@ -19,7 +19,8 @@ use reins_kernel::{
 use reins_schema::{CallConfig, Event, Header, SessionId};
 use reins_session::KnownTypes;
 use reins_store::{
-    Inspected, JsonlStore, ListFilter, Listing, OpenSession, Store, StoreConfig, StoreError,
+    ExportOrder, Exported, ImportOrder, Imported, Inspected, JsonlStore, ListFilter, Listing,
+    OpenSession, Prepared, Progress, Repaired, Store, StoreConfig, StoreError, Verified,
 };
 use reins_testkit::{Acts, StrictServer};
 use schemars::JsonSchema;
@@ -462,8 +463,6 @@ impl Gated {
     }
 }
 
-type Seen<'a> = &'a mut (dyn FnMut(&Event) + Send);
-
 impl Store for Gated {
     fn create(
         &self,
@@ -486,11 +485,10 @@ impl Store for Gated {
         &'a self,
         id: &'a SessionId,
         known: KnownTypes,
-        seen: Seen<'a>,
     ) -> BoxFuture<'a, Result<OpenSession, StoreError>> {
         Box::pin(async move {
             self.gate.pass(Point::BeforeOpen).await?;
-            let opened = self.inner.open(id, known, seen).await?;
+            let opened = self.inner.open(id, known).await?;
             self.spoiled(&opened);
             self.gate.pass(Point::AfterOpen).await.map(|()| opened)
         })
@@ -500,11 +498,10 @@ impl Store for Gated {
         &'a self,
         id: &'a SessionId,
         known: KnownTypes,
-        seen: Seen<'a>,
     ) -> BoxFuture<'a, Result<Inspected, StoreError>> {
         Box::pin(async move {
             self.gate.pass(Point::BeforeInspect).await?;
-            self.inner.inspect(id, known, seen).await
+            self.inner.inspect(id, known).await
         })
     }
 
@@ -535,5 +532,92 @@ impl Store for Gated {
         name: &'a str,
     ) -> BoxFuture<'a, Result<Vec<u8>, StoreError>> {
         self.inner.get_blob(id, name)
+    }
+
+    fn prepare<'a>(
+        &'a self,
+        id: &'a SessionId,
+        known: KnownTypes,
+    ) -> BoxFuture<'a, Result<Prepared, StoreError>> {
+        self.inner.prepare(id, known)
+    }
+
+    fn find<'a>(&'a self, begins: &'a str) -> BoxFuture<'a, Result<SessionId, StoreError>> {
+        self.inner.find(begins)
+    }
+
+    fn fork<'a>(
+        &'a self,
+        parent: &'a SessionId,
+        at: Option<u64>,
+    ) -> BoxFuture<'a, Result<Header, StoreError>> {
+        self.inner.fork(parent, at)
+    }
+
+    fn verify<'a>(
+        &'a self,
+        id: &'a SessionId,
+        known: KnownTypes,
+        progress: Progress,
+    ) -> BoxFuture<'a, Result<Verified, StoreError>> {
+        self.inner.verify(id, known, progress)
+    }
+
+    fn repair<'a>(
+        &'a self,
+        id: &'a SessionId,
+        known: KnownTypes,
+        dry_run: bool,
+        progress: Progress,
+    ) -> BoxFuture<'a, Result<Repaired, StoreError>> {
+        self.inner.repair(id, known, dry_run, progress)
+    }
+
+    fn move_to<'a>(
+        &'a self,
+        id: &'a SessionId,
+        dir: &'a Path,
+        known: KnownTypes,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        self.inner.move_to(id, dir, known)
+    }
+
+    fn remove<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<(), StoreError>> {
+        self.inner.remove(id)
+    }
+
+    fn archive<'a>(
+        &'a self,
+        id: &'a SessionId,
+        archived: bool,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        self.inner.archive(id, archived)
+    }
+
+    fn export<'a>(
+        &'a self,
+        order: ExportOrder,
+        progress: Progress,
+    ) -> BoxFuture<'a, Result<Exported, StoreError>> {
+        self.inner.export(order, progress)
+    }
+
+    fn import<'a>(
+        &'a self,
+        order: ImportOrder,
+        progress: Progress,
+    ) -> BoxFuture<'a, Result<Imported, StoreError>> {
+        self.inner.import(order, progress)
+    }
+
+    fn path<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<PathBuf, StoreError>> {
+        self.inner.path(id)
+    }
+
+    fn blobs<'a>(
+        &'a self,
+        id: &'a SessionId,
+    ) -> BoxFuture<'a, Result<Vec<(String, u64)>, StoreError>> {
+        self.inner.blobs(id)
     }
 }

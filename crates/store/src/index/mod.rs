@@ -121,6 +121,7 @@ impl Index {
     }
 
     /// Keeps what is known of a session, so that the next list need not read it. Best effort.
+    #[cfg_attr(not(test), expect(dead_code, reason = "lists find out what changed"))]
     pub(crate) fn note(&self, row: SummaryRow) {
         match row.problem {
             None => self.kept.store(&[Entry::sound(row)], &[]),

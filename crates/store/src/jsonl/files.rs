@@ -1,7 +1,7 @@
 //! File operations that are durable when they return.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -23,34 +23,6 @@ pub(crate) fn private() -> OpenOptions {
     options.mode(0o600);
     options
 }
-
-/// Writes a file that must not exist and syncs it; its folder is for the caller to sync.
-pub(crate) fn write_new(path: &Path, mut content: impl Read) -> Result<(), StoreError> {
-    let written = (|| {
-        let mut file = private().write(true).create_new(true).open(path)?;
-        io::copy(&mut content, &mut file)?;
-        file.flush()?;
-        file.sync_all()
-    })();
-    written.map_err(|e| StoreError::io(path, e))
-}
-
-/// Writes a file under a temporary name and renames it, so that it is whole or absent.
-pub(crate) fn publish(path: &Path, content: impl Read) -> Result<(), StoreError> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let unique = UNIQUE.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-    let temp = path.with_file_name(format!(".{name}.{}-{unique}.tmp", std::process::id()));
-    let done = write_new(&temp, content)
-        .and_then(|()| fs::rename(&temp, path).map_err(|e| StoreError::io(path, e)));
-    if let Err(error) = done {
-        // The first error is the one to tell; a leftover of ours harms nobody.
-        drop(fs::remove_file(&temp));
-        return Err(error);
-    }
-    sync_dir(path.parent().unwrap_or(Path::new("/")))
-}
-
-static UNIQUE: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
 
 /// Opens a file with these options and requires it to be one: what else may stand there would
 /// block, or never end.

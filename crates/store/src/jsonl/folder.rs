@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use reins_schema::{FORMAT, Header, OLDEST_FORMAT, SessionId};
+use reins_schema::SessionId;
 
 use super::{HIDDEN, files};
 use crate::error::MOVE_AWAY;
@@ -128,67 +128,6 @@ impl Folder {
     pub(crate) fn segment_path(&self, number: u32) -> PathBuf {
         self.path.join(format!("{number:08}.log"))
     }
-
-    /// Reads and checks `header.json`.
-    pub(crate) fn header(&self) -> Result<Header, StoreError> {
-        let path = self.header_path();
-        let Some(bytes) = files::read_whole(&path, HEADER_BYTES_MAX)? else {
-            let problem = "the session's folder has no header.json";
-            let advice = "restore the file from a backup, or move the folder away";
-            return Err(StoreError::unreadable(&self.path, problem, advice));
-        };
-        let broken = |problem: String| StoreError::unreadable(&path, problem, MOVE_AWAY);
-        let value: serde_json::Value = serde_json::from_slice(&bytes)
-            .map_err(|e| broken(format!("the header is not JSON ({e})")))?;
-        // The number first: a newer version may have changed everything else.
-        match value.get("format").and_then(serde_json::Value::as_u64) {
-            Some(found) if found > u64::from(FORMAT) => {
-                return Err(StoreError::NewerFormat { found, path });
-            }
-            Some(found) if found >= u64::from(OLDEST_FORMAT) => {}
-            Some(found) => return Err(broken(format!("format {found} never existed"))),
-            None => return Err(broken("the header has no format number".to_owned())),
-        }
-        let header: Header = serde_json::from_value(value)
-            .map_err(|e| broken(format!("the header has another shape ({e})")))?;
-        if header.id != self.id {
-            let problem = format!("the header is that of session `{}`", header.id);
-            let advice = "rename the folder to that id";
-            return Err(StoreError::unreadable(&path, problem, advice));
-        }
-        Ok(header)
-    }
-
-    /// The log files in order, without a gap in their numbers. Empty right after a crash in create.
-    pub(crate) fn segments(&self) -> Result<Vec<PathBuf>, StoreError> {
-        let mut numbers = Vec::new();
-        let entries = fs::read_dir(&self.path).map_err(|e| StoreError::io(&self.path, e))?;
-        for entry in entries {
-            let name = entry.map_err(|e| StoreError::io(&self.path, e))?.file_name();
-            let name = name.to_string_lossy();
-            let Some((digits, kind)) = name.split_once('.') else { continue };
-            if digits.len() != 8 || !digits.bytes().all(|b| b.is_ascii_digit()) {
-                continue;
-            }
-            match kind {
-                "log" => numbers.push(digits.parse::<u32>().unwrap_or(u32::MAX)),
-                "log.zst" => {
-                    let problem = format!("{name} is a sealed log, which this version cannot read");
-                    return Err(StoreError::unreadable(&self.path, problem, "upgrade Reins"));
-                }
-                _ => {}
-            }
-        }
-        numbers.sort_unstable();
-        for (at, number) in numbers.iter().enumerate() {
-            if usize::try_from(*number) != Ok(at) {
-                let problem = format!("the log file {at:08}.log is missing");
-                let advice = "restore it from a backup";
-                return Err(StoreError::unreadable(&self.path, problem, advice));
-            }
-        }
-        Ok(numbers.into_iter().map(|number| self.segment_path(number)).collect())
-    }
 }
 
 /// The number of a log file, and whether it is sealed.
@@ -215,19 +154,6 @@ pub(crate) fn maker_of_hidden(name: &str) -> Option<u32> {
     let rest = name.strip_prefix(HIDDEN).or_else(|| name.strip_prefix(REMOVED))?;
     let (_, pid) = rest.rsplit_once('-')?;
     pid.parse().ok()
-}
-
-/// What a header must be for this version to write it.
-pub(crate) fn check_new(header: &Header) -> Result<(), StoreError> {
-    check_id(&header.id)?;
-    let invalid = |problem: String| Err(StoreError::InvalidHeader { problem });
-    if header.format != FORMAT {
-        return invalid(format!("format {} instead of {FORMAT}", header.format));
-    }
-    if header.created_at < 0 {
-        return invalid(format!("the creation time {}", header.created_at));
-    }
-    Ok(())
 }
 
 /// The only session whose id begins with the given text, else the one most like it.

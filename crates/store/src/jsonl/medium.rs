@@ -33,7 +33,6 @@ pub(crate) struct JsonlMedium {
 
 impl JsonlMedium {
     /// Touches nothing; the home is made by the first create.
-    #[cfg_attr(not(test), expect(dead_code, reason = "what the back end is moving to"))]
     pub(crate) fn new(home: &Path, disk: Arc<dyn Disk>) -> Self {
         let sessions = home.join("sessions").into();
         Self { home: home.into(), sessions, durable: Durable::new(disk) }

@@ -1,4 +1,4 @@
-//! Reading a live log: what is recent from memory, what is older from the file.
+//! Reading a live log: what is recent from memory, what is older from the medium.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,16 +8,18 @@ use tokio::sync::watch;
 
 use super::queue::{Progress, Queue, Recent};
 use crate::StoreError;
-use crate::jsonl::{Folder, Scanner};
+use crate::reading::{Found, Reader, Source};
+use crate::sessions::blocking;
 
 const BATCH_EVENTS: usize = 256;
-const BATCH_BYTES: usize = 1 << 20;
+const BATCH_BYTES: u64 = 1 << 20;
 
-/// Committed events in order, none left out, none twice. Holds a bounded number of them.
+/// Committed events in order, none left out but those that are lost, none twice. Holds a bounded
+/// number of them.
 #[derive(Debug)]
 pub struct Subscription {
     queue: Arc<Queue>,
-    folder: Folder,
+    source: Source,
     progress: watch::Receiver<Progress>,
     next: u64,
     ready: VecDeque<Arc<Event>>,
@@ -25,14 +27,14 @@ pub struct Subscription {
 }
 
 impl Subscription {
-    pub(super) fn new(queue: Arc<Queue>, folder: Folder, from: u64) -> Self {
+    pub(super) fn new(queue: Arc<Queue>, source: Source, from: u64) -> Self {
         let progress = queue.watch();
-        Self { queue, folder, progress, next: from, ready: VecDeque::new(), failure: None }
+        Self { queue, source, progress, next: from, ready: VecDeque::new(), failure: None }
     }
 
     /// The next event; waits for it. `None` when the log is closed and everything was delivered,
-    /// or when the file could not be read: [`Subscription::failure`] tells. May be dropped while
-    /// it waits; nothing is lost.
+    /// or when it could not be read: [`Subscription::failure`] tells. May be dropped while it
+    /// waits; nothing is lost.
     pub async fn next(&mut self) -> Option<Arc<Event>> {
         loop {
             if self.failure.is_some() {
@@ -45,7 +47,7 @@ impl Subscription {
             self.progress.mark_unchanged();
             match self.queue.recent(self.next, BATCH_EVENTS) {
                 Recent::Events(events) => self.ready.extend(events),
-                Recent::InFile(until) => match self.read_file(until).await {
+                Recent::Written(until) => match self.read(until).await {
                     Ok(events) => self.ready.extend(events),
                     Err(error) => self.failure = Some(error),
                 },
@@ -61,19 +63,32 @@ impl Subscription {
         self.failure.as_ref()
     }
 
-    async fn read_file(&self, until: u64) -> Result<Vec<Arc<Event>>, StoreError> {
-        let (folder, from) = (self.folder.clone(), self.next);
+    async fn read(&self, until: u64) -> Result<Vec<Arc<Event>>, StoreError> {
+        let (source, from) = (self.source.clone(), self.next);
         let wanted = usize::try_from(until - from).unwrap_or(usize::MAX).min(BATCH_EVENTS);
-        let events = crate::jsonl::blocking(move || {
-            let mut scanner = Scanner::from(folder.segments()?, from)?;
-            Ok(scanner.batch(wanted, BATCH_BYTES)?)
+        let events = blocking(move || {
+            let found = Reader::from_seq(&source, from)?.batch(wanted, BATCH_BYTES)?;
+            let mut next = from;
+            let mut events = Vec::with_capacity(found.len());
+            for found in found {
+                match found {
+                    Found::Event { event, .. } if event.seq >= next && event.seq < until => {
+                        next = event.seq + 1;
+                        events.push(Arc::new(event));
+                    }
+                    Found::Event { .. } | Found::Damaged { .. } => {}
+                }
+            }
+            Ok(events)
         })
         .await?;
+        // What is lost is followed by something that is there.
         if events.is_empty() {
             let problem = format!("event {from} was written and is no longer there");
             let advice = "end what else writes there and open the session again";
-            return Err(StoreError::unreadable(&self.folder.path, problem, advice));
+            let path = self.source.medium.path(&self.source.id);
+            return Err(StoreError::unreadable(&path, problem, advice));
         }
-        Ok(events.into_iter().map(Arc::new).collect())
+        Ok(events)
     }
 }

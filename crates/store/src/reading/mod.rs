@@ -21,11 +21,10 @@ use reins_schema::SessionId;
 use crate::StoreError;
 use crate::medium::Medium;
 
-pub(crate) use fold::{End, Folded, Start, fold_log};
+pub(crate) use fold::{Folded, Start, fold_log};
 pub(crate) use header::{StoredHeader, mend_header, read_header};
-pub(crate) use plan::Plan;
 pub(crate) use reader::{Found, Reader};
-pub(crate) use recent::{Recent, last_events};
+pub(crate) use recent::last_events;
 
 /// A session's log on its medium.
 #[derive(Clone, Debug)]

@@ -148,6 +148,7 @@ impl Reader {
     }
 
     /// Bytes of content that were passed over: before the start, and past what a fork shares.
+    #[cfg(test)]
     pub(super) fn ignored(&self) -> u64 {
         self.ignored
     }

@@ -22,9 +22,9 @@ async fn events_come_back_byte_for_byte() {
     session.log.close().await.unwrap();
     assert_eq!(std::fs::read(log_path(home.path())).unwrap(), written);
 
-    let mut seen = Vec::new();
-    let mut sink = |event: &reins_schema::Event| seen.extend(event.encode().unwrap().0);
-    let session = store.open(&id(), Default::default(), &mut sink).await.unwrap();
+    let events = store.read(&id(), 0, 100).await.unwrap();
+    let seen: Vec<u8> = events.iter().flat_map(|event| event.encode().unwrap().0).collect();
+    let session = store.open(&id(), Default::default()).await.unwrap();
     assert_eq!(session.header, header(&id()));
     assert_eq!(session.fold.next_seq(), 5);
     assert_eq!(session.log.next_seq(), 5);

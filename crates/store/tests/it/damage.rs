@@ -1,6 +1,8 @@
-//! Torn ends are cut and kept; damage before the end is refused and nothing is touched.
+//! A session always opens: torn ends are cut, damage before the end is a hole, and the bytes that
+//! were there are kept.
 
-use reins_store::{DamageKind, Store, StoreError};
+use reins_schema::SourceRange;
+use reins_store::{DamageKind, Store};
 
 use crate::setup::{
     append, filled, folder, id, inspect, line, log_path, on_disk, open, put, store,
@@ -85,7 +87,7 @@ async fn every_damaged_end_is_cut() {
 }
 
 #[tokio::test]
-async fn damage_before_the_end_is_refused_with_its_place() {
+async fn damage_before_the_end_is_a_hole_and_the_session_goes_on() {
     let lines: Vec<Vec<u8>> = (0..6).map(|seq| line(seq, "text")).collect();
     let mut flipped = lines[3].clone();
     flipped[20] ^= 1;
@@ -95,37 +97,45 @@ async fn damage_before_the_end_is_refused_with_its_place() {
     broken[3] = flipped;
     let mut merged = lines.clone();
     merged[3].pop();
-    let swapped = [&lines[..3], &lines[4..5], &lines[3..4], &lines[5..]].concat();
-    for (name, log) in [
-        ("gap", gap),
-        ("doubled", doubled),
-        ("broken", broken),
-        ("merged", merged),
-        ("swapped", swapped),
-    ] {
+    let lost = |first, last| vec![DamageKind::Hole { first, last }];
+    let cases = [
+        ("gap", gap, lost(3, 3), &[0, 1, 2, 4, 5][..]),
+        ("doubled", doubled, vec![DamageKind::Repeated { seq: 3 }], &[0, 1, 2, 3, 4, 5]),
+        ("broken", broken, lost(3, 3), &[0, 1, 2, 4, 5]),
+        ("merged", merged, vec![DamageKind::Stray], &[0, 1, 2, 3, 4, 5]),
+    ];
+    for (name, log, kinds, numbers) in cases {
         let home = tempfile::tempdir().unwrap();
         let store = store(home.path());
         filled(&store, 0).await;
         put(&log_path(home.path()), &log.concat());
         let before = content(home.path());
-        let error = open(&store).await.unwrap_err();
-        let place = if name == "doubled" { 5 } else { 4 };
-        assert!(matches!(error, StoreError::Damaged(_)), "{name}: {error}");
-        let text = error.to_string();
-        assert!(text.contains(&format!("00000000.log, line {place}, byte ")), "{name}: {text}");
-        assert!(text.contains("Nothing was changed"), "{text}");
         let seen = inspect(&store).await.unwrap();
-        assert_eq!(seen.fold.next_seq(), place - 1);
-        assert!(seen.damage.iter().any(|damage| damage.kind != DamageKind::Torn), "{name}");
-        assert_eq!(content(home.path()), before, "{name}");
-        // What precedes the damage can be read; the damage itself is an error, not an end.
-        assert_eq!(store.read(&id(), 0, 100).await.unwrap().len() as u64, place - 1);
-        assert!(store.read(&id(), place - 1, 100).await.is_err(), "{name}");
+        assert_eq!(seen.damage.iter().map(|d| d.kind).collect::<Vec<_>>(), kinds, "{name}");
+        let place = &seen.damage[0];
+        assert!(place.to_string().contains("00000000.log, line "), "{name}: {place}");
+        assert_eq!(seen.fold.next_seq(), 6, "{name}");
+        assert_eq!(on_disk(&store).await, numbers, "{name}");
+        assert_eq!(content(home.path()), before, "{name}: reading wrote");
+
+        let session = open(&store).await.unwrap();
+        assert_eq!(session.recovered.len(), 1, "{name}: {:?}", session.recovered);
+        let kept = &session.recovered[0].kept_in;
+        if !kept.is_empty() {
+            let kept = std::fs::read(folder(home.path()).join(kept)).unwrap();
+            assert_eq!(kept, log.concat(), "{name}");
+        }
+        append(&session, 6..7).await;
+        session.log.close().await.unwrap();
+        assert_eq!(on_disk(&store).await, [numbers, &[6]].concat(), "{name}");
+        let verified = inspect(&store).await.unwrap();
+        let is_gap = |d: &reins_store::Damage| matches!(d.kind, DamageKind::Hole { .. });
+        assert!(verified.damage.iter().all(is_gap), "{name}: {:?}", verified.damage);
     }
 }
 
 #[tokio::test]
-async fn an_event_that_the_fold_refuses_is_named() {
+async fn an_event_that_the_fold_refuses_is_named_and_set_aside() {
     let home = tempfile::tempdir().unwrap();
     let store = store(home.path());
     filled(&store, 2).await;
@@ -139,9 +149,13 @@ async fn an_event_that_the_fold_refuses_is_named() {
     let body = draft.draft(Vec::new()).unwrap();
     log.extend(reins_schema::Event { seq: 2, time: 0, body }.encode().unwrap().0);
     put(&path, &log);
-    let text = open(&store).await.unwrap_err().to_string();
-    assert!(text.contains(&format!("byte {offset}: event 2 does not fit")), "{text}");
-    assert_eq!(std::fs::read(&path).unwrap(), log);
+    let seen = inspect(&store).await.unwrap();
+    assert_eq!(seen.damage[0].kind, DamageKind::Refused { seq: 2 });
+    assert_eq!(seen.damage[0].offset, offset as u64);
+    let session = open(&store).await.unwrap();
+    assert_eq!(session.recovered[0].aside, [SourceRange::One(2)]);
+    session.log.close().await.unwrap();
+    assert_eq!(std::fs::read(&path).unwrap(), log, "it stays where it is");
 }
 
 #[tokio::test]
@@ -158,14 +172,32 @@ async fn log_files_follow_each_other() {
     session.log.close().await.unwrap();
     assert_eq!(on_disk(&store).await, (0..601).collect::<Vec<u64>>());
     assert_eq!(store.read(&id(), 299, 2).await.unwrap().len(), 2);
-    // A torn end is damage when another file follows.
-    let first = log_path(home.path());
-    let log = std::fs::read(&first).unwrap();
-    put(&first, &log[..log.len() - 1]);
-    assert!(matches!(open(&store).await, Err(StoreError::Damaged(_))));
-    std::fs::remove_file(&first).unwrap();
-    let text = open(&store).await.unwrap_err().to_string();
-    assert!(text.contains("00000000.log is missing"), "{text}");
+}
+
+/// What ends a file that another one follows is no end of the log.
+#[tokio::test]
+async fn a_torn_or_missing_file_before_another_one_is_a_hole() {
+    for is_missing in [false, true] {
+        let home = tempfile::tempdir().unwrap();
+        let store = store(home.path());
+        filled(&store, 300).await;
+        let lines: Vec<u8> = (300..310).flat_map(|seq| line(seq, "second")).collect();
+        put(&folder(home.path()).join("00000001.log"), &lines);
+        let first = log_path(home.path());
+        let log = std::fs::read(&first).unwrap();
+        put(&first, &log[..log.len() - 10]);
+        if is_missing {
+            std::fs::remove_file(&first).unwrap();
+        }
+        let session = open(&store).await.unwrap();
+        let first = if is_missing { 0 } else { 299 };
+        let lost = if is_missing { SourceRange::Range(0, 299) } else { SourceRange::One(299) };
+        assert_eq!(session.recovered[0].lost, [lost]);
+        assert_eq!(session.fold.next_seq(), 310);
+        session.log.close().await.unwrap();
+        let there = on_disk(&store).await;
+        assert_eq!(there, (0..first).filter(|_| !is_missing).chain(300..310).collect::<Vec<u64>>());
+    }
 }
 
 #[tokio::test]
@@ -181,7 +213,7 @@ async fn a_missing_or_empty_log_is_an_empty_session() {
 }
 
 #[tokio::test]
-async fn more_than_one_lost_record_is_no_torn_end() {
+async fn whatever_the_end_lost_is_kept() {
     let record = |seq| String::from_utf8(line(seq, "lost")).unwrap();
     let lost = |change: &dyn Fn(String) -> String| -> String {
         (2..6).map(|seq| change(record(seq))).collect()
@@ -206,16 +238,12 @@ async fn more_than_one_lost_record_is_no_torn_end() {
         let path = log_path(home.path());
         let good = std::fs::read(&path).unwrap();
         put(&path, &[&good, tail.as_bytes()].concat());
-        let before = content(home.path());
-        let error = open(&store).await.unwrap_err();
-        assert!(
-            matches!(&error, StoreError::Damaged(d) if d.kind != DamageKind::Torn),
-            "{name}: {error}"
-        );
-        assert!(error.to_string().contains("line 3, byte "), "{name}: {error}");
-        assert!(error.to_string().contains("not the only record"), "{name}: {error}");
-        assert_ne!(inspect(&store).await.unwrap().damage[0].kind, DamageKind::Torn);
-        assert_eq!(content(home.path()), before, "{name}");
+        let session = open(&store).await.unwrap();
+        let kept = &session.recovered[0].kept_in;
+        let kept = std::fs::read(folder(home.path()).join(kept)).unwrap();
+        assert!(kept.ends_with(tail.as_bytes()), "{name}");
+        session.log.close().await.unwrap();
+        open(&store).await.unwrap().log.close().await.unwrap();
     }
 }
 
@@ -236,7 +264,7 @@ async fn a_first_write_that_was_torn_is_cut_and_the_session_opens() {
 }
 
 #[tokio::test]
-async fn a_log_without_one_event_is_never_cut() {
+async fn a_log_without_one_event_is_kept_whole_and_begun_anew() {
     let crlf: Vec<u8> = (0..3).flat_map(|seq| [line(seq, "x"), vec![b'\n']].concat()).collect();
     let crlf = crlf.split(|b| *b == b'\n').filter(|l| !l.is_empty());
     let crlf: Vec<u8> = crlf.flat_map(|l| [l, b"\r\n"].concat()).collect();
@@ -251,14 +279,16 @@ async fn a_log_without_one_event_is_never_cut() {
         let store = store(home.path());
         filled(&store, 0).await;
         put(&log_path(home.path()), log);
-        let before = content(home.path());
-        let error = open(&store).await.unwrap_err();
-        assert!(
-            matches!(&error, StoreError::Damaged(d) if d.kind != DamageKind::Torn),
-            "{name}: {error}"
-        );
-        assert!(error.to_string().contains("line 1, byte 0"), "{name}: {error}");
-        assert_ne!(inspect(&store).await.unwrap().damage[0].kind, DamageKind::Torn);
-        assert_eq!(content(home.path()), before, "{name}");
+        let seen = inspect(&store).await.unwrap();
+        assert_eq!(std::fs::read(log_path(home.path())).unwrap(), log, "{name}: reading wrote");
+        assert!(!seen.damage.is_empty(), "{name}");
+        let session = open(&store).await.unwrap();
+        let kept = &session.recovered[0].kept_in;
+        assert!(kept.starts_with("original-"), "{name}: {kept}");
+        assert_eq!(std::fs::read(folder(home.path()).join(kept)).unwrap(), log, "{name}");
+        let next = session.fold.next_seq();
+        append(&session, next..next + 1).await;
+        session.log.close().await.unwrap();
+        assert_eq!(on_disk(&store).await.last(), Some(&next), "{name}");
     }
 }

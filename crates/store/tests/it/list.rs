@@ -17,21 +17,8 @@ async fn a_home_without_sessions_has_an_empty_list() {
     }
 }
 
-#[tokio::test]
-async fn damaged_folders_never_hide_good_ones() {
-    let home = tempfile::tempdir().unwrap();
-    let store = store(home.path());
-    for n in 0..48_u64 {
-        let id = SessionId::new(format!("s-{n}"));
-        let session = store.create(header(&id), Default::default()).await.unwrap();
-        session.log.append(note(0, "x")).await.unwrap();
-        session.log.close().await.unwrap();
-        let log = home.path().join(format!("sessions/s-{n}/00000000.log"));
-        let time = UNIX_EPOCH + Duration::from_secs(1_000_000 + n);
-        let file = std::fs::OpenOptions::new().append(true).open(log).unwrap();
-        file.set_times(FileTimes::new().set_modified(time)).unwrap();
-    }
-    let sessions = home.path().join("sessions");
+/// Folders beside the good ones: some can be opened, some are no sessions.
+fn spoil(sessions: &std::path::Path) {
     let good = |name: &str| {
         create_dir(sessions.join(name)).unwrap();
         let text = serde_json::to_vec(&header(&SessionId::new(name))).unwrap();
@@ -52,42 +39,64 @@ async fn damaged_folders_never_hide_good_ones() {
     create_dir(sessions.join("bad name!")).unwrap();
     create_dir(sessions.join(".hidden")).unwrap();
     put(&sessions.join("file"), b"x");
+}
+
+#[tokio::test]
+async fn damaged_folders_never_hide_good_ones() {
+    let home = tempfile::tempdir().unwrap();
+    let store = store(home.path());
+    for n in 0..48_u64 {
+        let id = SessionId::new(format!("s-{n}"));
+        let session = store.create(header(&id), Default::default()).await.unwrap();
+        session.log.append(note(0, "x")).await.unwrap();
+        session.log.close().await.unwrap();
+        let log = home.path().join(format!("sessions/s-{n}/00000000.log"));
+        let time = UNIX_EPOCH + Duration::from_secs(1_000_000 + n);
+        let file = std::fs::OpenOptions::new().append(true).open(log).unwrap();
+        file.set_times(FileTimes::new().set_modified(time)).unwrap();
+    }
+    spoil(&home.path().join("sessions"));
 
     let listing = store.list(ListFilter::default()).await.unwrap();
-    assert_eq!(listing.sessions.len(), 50);
+    assert_eq!((listing.sessions.len(), listing.total), (53, 53));
     let order: Vec<_> = listing.sessions.iter().map(|s| s.modified).collect();
     assert!(order.is_sorted_by(|a, b| a >= b), "{order:?}");
-    assert_eq!(listing.sessions[49].header.id.as_str(), "s-0");
-    assert_eq!(listing.sessions[49].modified, 1_000_000_000);
-    assert_eq!(listing.sessions[49].bytes, line(0, "x").len() as u64);
+    assert_eq!(listing.sessions[52].header.id.as_str(), "s-0");
+    assert_eq!(listing.sessions[52].modified, 1_000_000_000);
+    assert_eq!(listing.sessions[52].bytes, line(0, "x").len() as u64);
     let damaged: Vec<_> = listing
         .damaged
         .iter()
         .map(|(path, _)| path.file_name().unwrap().to_str().unwrap())
         .collect();
-    let expected = [
-        "bad name!",
-        "empty-folder",
-        "file",
-        "log-is-dir",
-        "newer",
-        "random-log",
-        "renamed",
-        "words-log",
-        "zero-header",
-    ];
+    let expected = ["bad name!", "empty-folder", "file", "log-is-dir", "newer", "zero-header"];
     assert_eq!(damaged, expected);
     for (path, reason) in &listing.damaged {
         let name = path.file_name().unwrap().to_str().unwrap();
         let part = match name {
             "bad name!" => "is not a session id",
-            "empty-folder" => "no header.json",
+            "empty-folder" => "the header is missing",
             "newer" => "upgrade Reins",
-            "renamed" => "that of session `other`",
             _ => name,
         };
         assert!(reason.contains(part), "{name}: {reason}");
     }
+    // What can be opened is a session, with what is wrong with it.
+    let problems: Vec<_> = listing
+        .sessions
+        .iter()
+        .filter_map(|s| Some((s.header.id.as_str(), s.problem.as_deref()?)))
+        .collect();
+    for (name, part) in [
+        ("random-log", "00000000.log, line 1, byte 0"),
+        ("renamed", "that of session `other`"),
+        ("torn-first", "byte 0"),
+        ("words-log", "byte 0"),
+    ] {
+        let found = problems.iter().find(|(id, _)| *id == name);
+        assert!(found.is_some_and(|(_, problem)| problem.contains(part)), "{name}: {problems:?}");
+    }
+    assert_eq!(problems.len(), 4);
 }
 
 #[tokio::test]

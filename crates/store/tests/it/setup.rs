@@ -65,11 +65,11 @@ pub(crate) async fn append(session: &OpenSession, numbers: std::ops::Range<u64>)
 }
 
 pub(crate) async fn open(store: &JsonlStore) -> Result<OpenSession, StoreError> {
-    store.open(&id(), Default::default(), &mut |_| {}).await
+    store.open(&id(), Default::default()).await
 }
 
 pub(crate) async fn inspect(store: &JsonlStore) -> Result<Inspected, StoreError> {
-    store.inspect(&id(), Default::default(), &mut |_| {}).await
+    store.inspect(&id(), Default::default()).await
 }
 
 /// The numbers on disk, read from 0 on.

@@ -4,7 +4,9 @@ use std::sync::Mutex;
 
 use reins_schema::{Position, SessionRecovered, SourceRange};
 
-use super::super::{End, Place, Plan};
+use super::super::Place;
+use super::super::fold::End;
+use super::super::plan::Plan;
 use super::*;
 use crate::DamageKind;
 

@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 use reins_schema::MAX_LINE_BYTES;
 
-use super::super::{Place, Recent, last_events};
+use super::super::Place;
+use super::super::recent::{Recent, last_events};
 use super::*;
 
 /// Events, damage and what was passed over are all of the log.
