@@ -149,10 +149,7 @@ pub enum StoreError {
         advice: String,
     },
     /// The log is damaged before its end.
-    #[error(
-        "{0}. Nothing was changed; the events before it can still be shown. Keep a copy of \
-         the session's folder before you change anything in it"
-    )]
+    #[error("{0}. Nothing was changed; opening the session mends it and keeps what was there")]
     Damaged(Damage),
     /// Written by a newer version.
     #[error(

@@ -28,20 +28,18 @@ impl Seen {
     pub(super) fn look(medium: &dyn Medium, id: &SessionId) -> Option<Self> {
         let active = medium.segments(id).ok()?.last()?.number;
         let stamp = medium.stamp(id, active)?;
-        Some(Self { active, stamp, header_sum: Some(header_sum(medium, id)) })
+        Some(Self { active, stamp, header_sum: Some(header_sum(medium, id)?) })
     }
 
     fn is_now(&self, medium: &dyn Medium, id: &SessionId) -> bool {
         medium.stamp(id, self.active) == Some(self.stamp)
-            && self.header_sum.is_none_or(|sum| sum == header_sum(medium, id))
+            && self.header_sum.is_none_or(|sum| Some(sum) == header_sum(medium, id))
     }
 }
 
-fn header_sum(medium: &dyn Medium, id: &SessionId) -> u32 {
-    match medium.header(id) {
-        Ok(Some(bytes)) => crc32c::crc32c(&bytes),
-        _ => 0,
-    }
+/// `None` when something stands there that cannot be read; it may be something else next time.
+fn header_sum(medium: &dyn Medium, id: &SessionId) -> Option<u32> {
+    medium.header(id).ok().map(|bytes| bytes.map_or(0, |bytes| crc32c::crc32c(&bytes)))
 }
 
 /// What is said of a session now.

@@ -128,9 +128,10 @@ async fn damage_before_the_end_is_a_hole_and_the_session_goes_on() {
         append(&session, 6..7).await;
         session.log.close().await.unwrap();
         assert_eq!(on_disk(&store).await, [numbers, &[6]].concat(), "{name}");
-        let verified = inspect(&store).await.unwrap();
+        // Until somebody logs what was told, the gap in the numbers goes on to be found.
         let is_gap = |d: &reins_store::Damage| matches!(d.kind, DamageKind::Hole { .. });
-        assert!(verified.damage.iter().all(is_gap), "{name}: {:?}", verified.damage);
+        let seen = inspect(&store).await.unwrap();
+        assert!(seen.damage.iter().all(is_gap), "{name}: {:?}", seen.damage);
     }
 }
 

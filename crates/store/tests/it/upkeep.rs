@@ -102,7 +102,7 @@ async fn everything_is_checked_and_the_progress_is_told() {
     assert_eq!(done, total);
 }
 
-/// Damage before the snapshot: opening does not see it, checking does, mending mends it and logs it.
+/// Damage before the snapshot: opening does not see it, checking does, mending logs it.
 #[tokio::test]
 async fn mending_reads_all_and_is_done_once() {
     let home = tempfile::tempdir().unwrap();
@@ -132,6 +132,8 @@ async fn mending_reads_all_and_is_done_once() {
     assert_eq!(events[1].body.kind, "session/recovered");
     let again = store.repair(&id(), Default::default(), false, silent()).await.unwrap();
     assert_eq!(again.done, []);
+    let verified = store.verify(&id(), Default::default(), silent()).await.unwrap();
+    assert_eq!((verified.events, &verified.damage[..]), (30, &[][..]));
     let session = open(&store).await.unwrap();
     assert_eq!((session.recovered.len(), session.fold.next_seq()), (0, 31));
     session.log.close().await.unwrap();

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use reins_testkit::{At, Bin, Fault, StrictServer, Transcript, script};
 use std::time::Duration;
 
-use super::{assert_refused, bin, mistake, sessions, with_session};
+use super::{bin, sessions, with_session};
 
 fn log_of(bin: &Bin, id: &str) -> PathBuf {
     bin.home().join("sessions").join(id).join("00000000.log")
@@ -47,8 +47,8 @@ async fn a_torn_last_line_is_kept_aside_and_the_session_goes_on() {
 }
 
 #[tokio::test]
-async fn damage_in_the_middle_is_refused_and_nothing_changes() {
-    let server = StrictServer::start(script().text("hello").times(1)).unwrap();
+async fn damage_in_the_middle_is_kept_and_the_session_goes_on() {
+    let server = StrictServer::start(script().text("hello").forever()).unwrap();
     let bin = bin().model_at(&server.base_url());
     let id = with_session(&bin).await;
     let log = log_of(&bin, &id);
@@ -56,42 +56,36 @@ async fn damage_in_the_middle_is_refused_and_nothing_changes() {
     let at = bytes.windows(16).position(|part| part == b"the first prompt").unwrap();
     bytes[at] = b'T';
     std::fs::File::create(&log).unwrap().write_all(&bytes).unwrap();
-    let before = sessions(&bin);
 
-    for args in [["--session", &id], ["--continue", "--output=text"]] {
-        let end = bin.run(["run", "go on"].iter().chain(&args)).await.unwrap();
-        assert_eq!(end.code, Some(6), "{}", end.stderr);
-        assert_eq!(end.stdout, "");
-        let said = &end.stderr;
-        assert!(said.starts_with(&format!("reins: {}", log.display())), "{said}");
-        assert!(said.contains("Nothing was changed"), "{said}");
-        assert!(said.contains("Keep a copy of the session's folder"), "{said}");
-        assert_eq!(said.lines().count(), 1, "{said}");
-    }
-    assert_eq!(sessions(&bin), before);
-    assert_eq!(server.requests().len(), 1);
+    let end = bin.run(["run", "go on", "--session", &id]).await.unwrap();
+    assert_eq!((end.code, end.stdout.as_str()), (Some(0), "hello\n"), "{}", end.stderr);
+    let original = |(path, content): (PathBuf, Vec<u8>)| {
+        let name = path.file_name().unwrap().to_string_lossy();
+        name.starts_with("original-") && content == bytes
+    };
+    assert!(sessions(&bin).into_iter().any(original), "what was there is kept");
+    let end = bin.run(["run", "go on", "--continue"]).await.unwrap();
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    assert!(!end.stderr.contains("damaged"), "it is told once: {}", end.stderr);
 }
 
 #[tokio::test]
-async fn a_session_without_its_header_is_refused_and_the_others_work() {
-    let acts = script().text("hello").then().text("hello").then().text("fine");
-    let server = StrictServer::start(acts).unwrap();
+async fn a_session_without_its_header_needs_a_directory_and_goes_on() {
+    let server = StrictServer::start(script().text("hello").forever()).unwrap();
     let bin = bin().model_at(&server.base_url());
     let broken = with_session(&bin).await;
     let id = with_session(&bin).await;
     let folder = bin.home().join("sessions").join(&broken);
     std::fs::rename(folder.join("header.json"), folder.join("header.old")).unwrap();
-    let message = format!(
-        "{}: the session's folder has no header.json. Nothing was changed; restore the file from a \
-         backup, or move the folder away",
-        folder.display()
-    );
-    assert_refused(&bin, &mistake("no header", &["hi", "--session", &broken], 6, message)).await;
-    let end = bin.run(["run", "--session", &id, "go on"]).await.unwrap();
-    assert_eq!((end.code, end.stdout.as_str()), (Some(0), "fine\n"), "{}", end.stderr);
+    let end = bin.run(["run", "--session", &broken, "hi"]).await.unwrap();
+    assert_eq!((end.code, end.stdout.as_str()), (Some(2), ""), "{}", end.stderr);
+    assert!(end.stderr.contains("--cwd"), "{}", end.stderr);
     let list = bin.run(["session", "list"]).await.unwrap();
     assert_eq!(list.code, Some(0), "{}", list.stderr);
-    assert!(list.stdout.starts_with(&id) && list.stderr.contains(&broken), "{}", list.stderr);
+    assert!(list.stdout.contains(&id) && list.stdout.contains(&broken), "{}", list.stdout);
+    let end = bin.run(["run", "--session", &broken, "--cwd", ".", "hi"]).await.unwrap();
+    assert_eq!((end.code, end.stdout.as_str()), (Some(0), "hello\n"), "{}", end.stderr);
+    assert!(folder.join("header.json").is_file());
 }
 
 #[tokio::test]
