@@ -15,7 +15,7 @@ use reins_schema::{
     CallConfig, CallId, CancelCause, Draft, InboxTarget, Message, MessageId, RequestHeader,
     SessionId,
 };
-use reins_session::{Core, Effect, Input, Op, QueueEdit, Refusal, Status, TurnLimits};
+use reins_session::{Core, Effect, Input, Op, OpenTurn, QueueEdit, Refusal, Status, TurnLimits};
 use reins_store::Log;
 use reins_world::{CancelToken, Clock};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -132,6 +132,10 @@ pub(crate) struct Driver {
     pub(crate) now: VecDeque<Input>,
     pub(crate) waiting: Waiting,
     pub(crate) turn: TurnState,
+    /// The barrier at the end of a turn, while it is waited for.
+    pub(crate) turn_end: Option<Op>,
+    /// The turn that the lease says is open.
+    pub(crate) announced: Option<u64>,
     pub(crate) observations: Observations,
     pub(crate) next_ticket: u64,
     pub(crate) closing: bool,
@@ -191,6 +195,7 @@ impl Driver {
             }
         }
         self.work.shutdown().await;
+        self.offer_snapshot();
         if self.env.published.load(Ordering::Acquire) {
             // The log keeps its own first error; `Agent::store_failure` shows it.
             drop(self.log.close().await);
@@ -352,6 +357,11 @@ impl Driver {
     }
 
     async fn step(&mut self, input: Input) {
+        if let Input::Flushed { op, result: Ok(()) } = &input
+            && self.turn_end == Some(*op)
+        {
+            self.offer_snapshot();
+        }
         if let Some(op) = answered_op(&input) {
             drop(self.forget(op));
             drop(self.bodies.remove(&op));
@@ -367,6 +377,25 @@ impl Driver {
                 lost = Some(message.clone());
                 self.now.push_front(Input::StoreFailed { message });
             }
+        }
+        self.announce();
+    }
+
+    /// Only between turns: it costs as much as the surface is long.
+    fn offer_snapshot(&mut self) {
+        self.turn_end = None;
+        if self.core.fold().open_turn().is_none() && self.log.wants_snapshot() {
+            self.log.offer_snapshot(self.core.fold());
+        }
+    }
+
+    /// Says in the lease what the agent does, when that has changed.
+    fn announce(&mut self) {
+        let turn = self.core.fold().open_turn().map(OpenTurn::number);
+        if turn != self.announced {
+            self.announced = turn;
+            let doing = turn.map_or_else(|| "idle".to_owned(), |turn| format!("turn {turn}"));
+            self.log.announce(&doing);
         }
     }
 

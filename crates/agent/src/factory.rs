@@ -384,6 +384,8 @@ impl Maker {
             now: Default::default(),
             waiting: Waiting::default(),
             turn,
+            turn_end: None,
+            announced: None,
             observations: Observations::default(),
             next_ticket: 0,
             closing: false,

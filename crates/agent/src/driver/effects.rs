@@ -94,6 +94,9 @@ impl Driver {
     }
 
     fn flush(&mut self, op: Op, point: Barrier) {
+        if point == Barrier::TurnEnd {
+            self.turn_end = Some(op);
+        }
         if !self.place.barriers.waits_at(point) {
             return self.now.push_back(Input::Flushed { op, result: Ok(()) });
         }

@@ -7,3 +7,4 @@ mod looks;
 mod presets;
 mod providers;
 mod rig;
+mod turns;
