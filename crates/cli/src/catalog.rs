@@ -7,7 +7,7 @@ use crate::exit::CliError;
 /// The shipped plugins by what they are for.
 pub(crate) const GROUPS: [(&str, &[&[PluginDef]]); 5] = [
     ("Models", &[reins_providers::PLUGINS]),
-    ("The loop", &[reins_agent::PLUGINS, reins_host::PLUGINS, &[reins_store::PLUGIN]]),
+    ("The loop", &[reins_agent::PLUGINS, reins_host::PLUGINS, reins_store::PLUGINS]),
     ("The machine", &[reins_world::PLUGINS]),
     ("Tools", &[reins_tools::PLUGINS]),
     ("Features", &[reins_features::PLUGINS]),

@@ -3,6 +3,7 @@
 
 mod act;
 mod bin;
+mod conformance;
 mod fault;
 mod needs;
 mod processes;
@@ -12,6 +13,7 @@ mod transcript;
 
 pub use act::{Acts, script};
 pub use bin::{Bin, BinError, Finished, Running};
+pub use conformance::{Keeps, store_conformance};
 pub use fault::{At, FAULT_KEYS, Fault};
 pub use needs::{NeedsError, have, needs, needs_condition};
 pub use processes::processes_with_marker;

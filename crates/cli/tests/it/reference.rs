@@ -24,7 +24,7 @@ fn repository() -> PathBuf {
 fn catalog() -> Catalog {
     let plugins: Vec<PluginDef> = [
         reins_world::PLUGINS,
-        &[reins_store::PLUGIN],
+        reins_store::PLUGINS,
         reins_agent::PLUGINS,
         reins_providers::PLUGINS,
         reins_tools::PLUGINS,

@@ -147,7 +147,7 @@ impl House {
 fn catalog() -> Catalog {
     let plugins = [
         reins_world::PLUGINS,
-        &[reins_store::PLUGIN],
+        reins_store::PLUGINS,
         reins_agent::PLUGINS,
         reins_providers::PLUGINS,
         reins_tools::PLUGINS,

@@ -84,7 +84,7 @@ config = { preset = "plain" }
 pub(crate) fn plugins() -> Vec<PluginDef> {
     [
         reins_world::PLUGINS,
-        &[reins_store::PLUGIN],
+        reins_store::PLUGINS,
         reins_agent::PLUGINS,
         reins_providers::PLUGINS,
         reins_tools::PLUGINS,

@@ -87,7 +87,7 @@ impl Rig {
             .collect();
         let plugins = [
             reins_world::PLUGINS,
-            &[reins_store::PLUGIN],
+            reins_store::PLUGINS,
             reins_agent::PLUGINS,
             reins_providers::PLUGINS,
         ];

@@ -60,7 +60,7 @@ fn main() -> ExitCode {
 fn plugins() -> Vec<PluginDef> {
     [
         reins_world::PLUGINS,
-        &[reins_store::PLUGIN],
+        reins_store::PLUGINS,
         reins_agent::PLUGINS,
         reins_providers::PLUGINS,
         reins_tools::PLUGINS,
@@ -121,7 +121,7 @@ fn alone(row: &'static Row, found: &mut Found) -> Counts {
 
 /// All rows, with a turn that calls every tool.
 fn together() -> Counts {
-    let rows: Vec<&Row> = ROWS.iter().collect();
+    let rows: Vec<&Row> = ROWS.iter().filter(|row| !row.alternative).collect();
     let done = in_a_runtime(async move |home, server| round(&rows, home, server, None).await.0);
     done.unwrap().1
 }

@@ -18,6 +18,8 @@ pub(crate) struct Row {
     pub(crate) needs: &'static [&'static str],
     /// It stands in an agent preset.
     pub(crate) nested: bool,
+    /// It provides what another row provides, so it is not mounted with all others.
+    pub(crate) alternative: bool,
 }
 
 impl Row {
@@ -33,7 +35,7 @@ const fn row(
     config: &'static str,
     needs: &'static [&'static str],
 ) -> Row {
-    Row { id, plugin, config, needs, nested: false }
+    Row { id, plugin, config, needs, nested: false, alternative: false }
 }
 
 pub(crate) const ROWS: &[Row] = &[
@@ -42,6 +44,8 @@ pub(crate) const ROWS: &[Row] = &[
     row("http", "world-http", "{}", &[]),
     row("process", "world-process", "{}", &[]),
     row("store", "store-jsonl", "{ home = \"${home}\" }", &[]),
+    Row { alternative: true, ..row("sqlite", "store-sqlite", "{ home = \"${home}\" }", &[]) },
+    Row { alternative: true, ..row("memory", "store-memory", "{}", &[]) },
     row("agent-loop", "agent-loop", "{}", &["store", "clock"]),
     row("barriers", "barriers", "{ at_turn_end = false }", &[]),
     row("limits", "limits", "{ max_steps = 9 }", &[]),

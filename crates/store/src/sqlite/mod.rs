@@ -6,6 +6,7 @@ mod held;
 mod leases;
 mod making;
 mod migrations;
+mod plugin;
 mod segment;
 #[cfg(test)]
 mod tests;
@@ -16,6 +17,8 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use reins_schema::SessionId;
 use rusqlite::{Connection, OptionalExtension as _, Transaction};
+
+pub(crate) use self::plugin::{STORE_MEMORY, STORE_SQLITE};
 
 use self::chunks::Chunk;
 use self::database::{Database, Trouble};

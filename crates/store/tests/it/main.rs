@@ -4,6 +4,7 @@
 
 mod barrier;
 mod blobs;
+mod conformance;
 mod crash;
 mod damage;
 mod forks;
@@ -14,5 +15,7 @@ mod places;
 mod rows;
 mod segments;
 mod setup;
+mod sqlite;
 mod subscribe;
+mod syscalls;
 mod upkeep;

@@ -1,12 +1,12 @@
 //! The store as a row.
 
 use reins_kernel::{Catalog, Layer, References, compose};
-use reins_store::{ListFilter, PLUGIN, Store};
+use reins_store::{ListFilter, PLUGINS, Store};
 
 use crate::setup::{header, id};
 
 async fn mounted(home: &std::path::Path, config: &str) -> Result<reins_kernel::Generation, String> {
-    let catalog = Catalog::new(&[PLUGIN]).unwrap();
+    let catalog = Catalog::new(PLUGINS).unwrap();
     let text = format!("[[insert]]\nid = \"store\"\nplugin = \"store-jsonl\"\nconfig = {config}\n");
     let layer = Layer { name: "base".to_owned(), file: None, head: &[], text };
     let references = References { env: &|_| None, home };
