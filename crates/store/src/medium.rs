@@ -220,6 +220,12 @@ pub(crate) trait Segment: Send {
 
     /// What holds it, for people: a file, or a database with a name in it.
     fn place(&self) -> PathBuf;
+
+    /// What is wrong with the form in which the content is stored, as far as it was read; all of
+    /// the content can be read in spite of it.
+    fn flaw(&self) -> Option<&'static str> {
+        None
+    }
 }
 
 /// A segment of a log.

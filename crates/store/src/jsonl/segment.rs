@@ -122,6 +122,10 @@ impl Segment for Sealed {
     fn place(&self) -> PathBuf {
         self.path.clone()
     }
+
+    fn flaw(&self) -> Option<&'static str> {
+        self.reader.flaw()
+    }
 }
 
 /// The plain content of a sealed file as a stream.

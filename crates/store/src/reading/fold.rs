@@ -176,8 +176,11 @@ impl<'a> Pass<'a> {
     }
 
     fn damaged(&mut self, place: Place, problem: String) {
-        self.loose.push(self.findings.len());
-        self.findings.push(Finding { place, problem, meaning: Meaning::Torn, branch: 0 });
+        let meaning = if place.bytes == 0 { Meaning::Stray } else { Meaning::Torn };
+        if meaning == Meaning::Torn {
+            self.loose.push(self.findings.len());
+        }
+        self.findings.push(Finding { place, problem, meaning, branch: 0 });
     }
 
     fn event(&mut self, event: &Event, sum: u32, place: Place) -> Result<(), StoreError> {
@@ -236,8 +239,8 @@ impl<'a> Pass<'a> {
         for loose in self.loose.drain(..) {
             let finding = &mut self.findings[loose];
             finding.branch = at;
-            finding.meaning = if finding.place.bytes == 0 { Meaning::Stray } else { meaning };
-            explained |= finding.meaning == meaning;
+            finding.meaning = meaning;
+            explained = true;
         }
         if !explained {
             let place = Place { bytes: 0, ..place };

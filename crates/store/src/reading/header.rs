@@ -63,7 +63,7 @@ fn stand_in(
     problem: String,
 ) -> StoredHeader {
     let damage = Damage {
-        path: source.medium.path(&source.id),
+        path: source.medium.path(&source.id).join("header.json"),
         offset: 0,
         bytes: stored.as_ref().map_or(0, |bytes| bytes.len() as u64),
         line: None,

@@ -15,7 +15,8 @@ use crate::medium::SegmentInfo;
 pub(crate) enum Found {
     /// A record whose checksum is right.
     Event { event: Event, sum: u32, place: Place },
-    /// Bytes that are no record; of length 0 where only a line feed is missing.
+    /// Bytes that are no record; of length 0 where no bytes are wrong: a line feed is missing, or
+    /// the form in which a segment is stored is damaged.
     Damaged { place: Place, problem: String },
 }
 
@@ -37,6 +38,8 @@ pub(crate) struct Reader {
     /// Stored bytes of the segments that are done, and of all.
     passed: (u64, u64),
     ignored: u64,
+    /// Something of the segment that is read is damaged.
+    is_damaged: bool,
     /// Where reading stopped in segments of which a fork shares only the beginning.
     stops: Vec<(u32, u64)>,
     /// The last segment that was read to its end, and its length.
@@ -96,6 +99,7 @@ impl Reader {
             stretch: None,
             passed: (0, total),
             ignored: 0,
+            is_damaged: false,
             stops: Vec::new(),
             end: None,
         }
@@ -179,6 +183,7 @@ impl Reader {
             ready: &mut self.ready,
             stretch: &mut self.stretch,
             ignored: &mut self.ignored,
+            is_damaged: &mut self.is_damaged,
             from: self.from,
             bound,
             end: self.later.is_empty().then(|| lines.length()),
@@ -193,6 +198,12 @@ impl Reader {
         };
         if is_over {
             out.settle();
+            let problem = lines.segment().flaw().filter(|_| !self.is_damaged).map(str::to_owned);
+            self.ready.extend(problem.map(|problem| {
+                let (segment, offset) = (info.number, lines.offset());
+                Found::Damaged { place: Place { segment, offset, bytes: 0, line: None }, problem }
+            }));
+            self.is_damaged = false;
             let unread = lines.length().saturating_sub(lines.offset());
             if unread > 0 {
                 self.ignored += unread;
@@ -211,6 +222,7 @@ struct Out<'a> {
     ready: &'a mut VecDeque<Found>,
     stretch: &'a mut Option<Stretch>,
     ignored: &'a mut u64,
+    is_damaged: &'a mut bool,
     from: u64,
     bound: Option<u64>,
     /// Of the log, when it is in this segment.
@@ -301,6 +313,7 @@ impl Out<'_> {
     }
 
     fn damaged(&mut self, place: Place, problem: String) {
+        *self.is_damaged = true;
         if let Some(stretch) = self.stretch.as_mut().filter(|s| s.place.end() == place.offset) {
             stretch.place.bytes += place.bytes;
             stretch.lines += 1;

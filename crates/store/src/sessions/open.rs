@@ -62,13 +62,16 @@ impl Prepared {
             recovered.extend(told);
             end = mended;
         }
+        // What is written into a segment that a fork shares would not count.
+        let own = u32::try_from(source.bounds.len()).unwrap_or(u32::MAX);
         let (active, number): (Box<dyn Active>, u32) = match end {
-            Some(end) if !end.is_sealed => (held.active(end.segment, end.length)?, end.segment),
-            Some(end) => {
-                let next = end.segment.saturating_add(1);
+            Some(end) if !end.is_sealed && end.segment >= own => {
+                (held.active(end.segment, end.length)?, end.segment)
+            }
+            end => {
+                let next = end.map_or(0, |end| end.segment.saturating_add(1)).max(own);
                 (held.begin_segment(next)?, next)
             }
-            None => (held.begin_segment(0)?, 0),
         };
         let segments = source.medium.segments(held.id())?;
         let unsealed = segments.iter().filter(|info| !info.is_sealed && info.number < number);

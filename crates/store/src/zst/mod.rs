@@ -129,13 +129,15 @@ pub(crate) fn compress(plain: impl Read, out: &mut impl Write) -> io::Result<u64
 /// What is in a frame that should hold `plain` bytes: all of them, or when the frame is damaged,
 /// the lines before the damage. Those may be wrong too, so each is to be checked by its own sum.
 pub(crate) fn decode(stored: &[u8], plain: usize) -> Vec<u8> {
+    whole(stored, plain).unwrap_or_else(|| lines_before_damage(stored))
+}
+
+/// What is in a frame that holds `plain` bytes and is not damaged.
+fn whole(stored: &[u8], plain: usize) -> Option<Vec<u8>> {
     let plain = plain.min(FRAME_BYTES_MAX).min(layout::plain_max(stored));
     let mut whole = vec![0; plain];
     let decoded = zstd::bulk::decompress_to_buffer(stored, &mut whole);
-    if decoded.is_ok_and(|length| length == plain) {
-        return whole;
-    }
-    lines_before_damage(stored)
+    decoded.is_ok_and(|length| length == plain).then_some(whole)
 }
 
 fn lines_before_damage(stored: &[u8]) -> Vec<u8> {

@@ -6,7 +6,10 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 use super::layout::{self, FRAME_MAGIC, Sizes, Stands};
-use super::{FRAME_BYTES_MAX, decode};
+use super::{FRAME_BYTES_MAX, lines_before_damage, whole};
+
+const WRONG_TABLE: &str = "the table of its compressed frames is damaged";
+const WRONG_FRAME: &str = "a compressed frame is damaged, and its lines are not";
 
 /// How many places that only look like a frame are tried in one file.
 const TRIES_MAX: u32 = 1024;
@@ -21,6 +24,7 @@ pub(crate) struct ZstReader {
     parts: Vec<Part>,
     length: u64,
     decoded: Option<(usize, Vec<u8>)>,
+    flaw: Option<&'static str>,
 }
 
 /// A stretch of the file and the plain bytes that it stands for.
@@ -39,11 +43,14 @@ impl ZstReader {
     /// The file cannot be read. Damage is no error.
     pub(crate) fn new(file: File) -> io::Result<Self> {
         let stored = file.metadata()?.len();
-        let table = layout::read_table(&file, stored)?.unwrap_or_default();
-        let sizes = if !table.is_empty() && is_right(&table, &file, stored)? {
-            table
-        } else {
-            Walk::new(&file, stored, &table).all()?
+        let table = layout::read_table(&file, stored)?;
+        let mut flaw = None;
+        let sizes = match table {
+            Some(table) if is_right(&table, &file, stored)? => table,
+            table => {
+                flaw = Some(WRONG_TABLE);
+                Walk::new(&file, stored, &table.unwrap_or_default()).all()?
+            }
         };
         let (mut at, mut plain_at) = (0, 0);
         let mut parts = Vec::with_capacity(sizes.len());
@@ -55,7 +62,12 @@ impl ZstReader {
             at += stored;
             plain_at += plain;
         }
-        Ok(Self { file, parts, length: plain_at, decoded: None })
+        Ok(Self { file, parts, length: plain_at, decoded: None, flaw })
+    }
+
+    /// What is wrong with the file though all lines can be read, as far as they were.
+    pub(crate) fn flaw(&self) -> Option<&'static str> {
+        self.flaw
     }
 
     /// How many plain bytes it holds. Where frames were lost with their sizes, the stored size
@@ -76,7 +88,11 @@ impl ZstReader {
         let part = self.parts[number];
         if self.decoded.as_ref().is_none_or(|(decoded, _)| *decoded != number) {
             self.decoded = None;
-            self.decoded = Some((number, plain_of(&self.file, &part)?));
+            let (plain, is_whole) = plain_of(&self.file, &part)?;
+            if !is_whole {
+                self.flaw.get_or_insert(WRONG_FRAME);
+            }
+            self.decoded = Some((number, plain));
         }
         let plain = self.decoded.as_ref().map_or(&[][..], |(_, plain)| plain);
         let inside = usize::try_from(offset - part.plain_at).unwrap_or(usize::MAX);
@@ -113,12 +129,14 @@ impl ZstReader {
     }
 }
 
-/// What can be read of a part.
-fn plain_of(file: &File, part: &Part) -> io::Result<Vec<u8>> {
+/// What can be read of a part, and whether it is not damaged at all.
+fn plain_of(file: &File, part: &Part) -> io::Result<(Vec<u8>, bool)> {
     let stored = part.stored.min(zstd::zstd_safe::compress_bound(FRAME_BYTES_MAX) as u64);
     let mut bytes = vec![0; usize::try_from(stored).unwrap_or(0)];
     file.read_exact_at(&mut bytes, part.at)?;
-    Ok(decode(&bytes, usize::try_from(part.plain).unwrap_or(usize::MAX)))
+    let plain = whole(&bytes, usize::try_from(part.plain).unwrap_or(usize::MAX));
+    let is_whole = plain.is_some();
+    Ok((plain.unwrap_or_else(|| lines_before_damage(&bytes)), is_whole))
 }
 
 /// Whether every frame says what the table says.
@@ -198,7 +216,7 @@ impl<'a> Walk<'a> {
         };
         // A cut frame still has lines before the cut.
         let part = Part { at, stored, plain_at: 0, plain: FRAME_BYTES_MAX as u64 };
-        let lines = plain_of(self.file, &part)?.len() as u64;
+        let lines = plain_of(self.file, &part)?.0.len() as u64;
         let said = self.said.get(&(at, stored)).filter(|said| **said >= lines);
         self.found.push(Sizes { stored, plain: said.copied().unwrap_or(lines + stored) });
         Ok(stored)
@@ -209,7 +227,7 @@ impl<'a> Walk<'a> {
             return Ok(true);
         }
         let part = Part { at, stored: sizes.stored, plain_at: 0, plain: sizes.plain };
-        Ok(plain_of(self.file, &part)?.len() as u64 == sizes.plain)
+        Ok(plain_of(self.file, &part)?.0.len() as u64 == sizes.plain)
     }
 
     fn next_magic(&self, from: u64) -> io::Result<Option<u64>> {

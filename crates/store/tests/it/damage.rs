@@ -1,6 +1,10 @@
 //! A session always opens: torn ends are cut, damage before the end is a hole, and the bytes that
 //! were there are kept.
 
+mod case;
+mod kinds;
+mod logs;
+
 use reins_schema::SourceRange;
 use reins_store::{DamageKind, Store};
 
