@@ -22,7 +22,7 @@ impl JsonlStore {
         Self::on(config, Arc::new(RealDisk))
     }
 
-    /// One that changes files through `disk`.
+    /// One that changes files through `disk`: for tests, and for unusual file systems.
     pub fn on(config: StoreConfig, disk: Arc<dyn Disk>) -> Self {
         let medium = JsonlMedium::new(&config.home, disk);
         let index = config.home.join("index.sqlite");

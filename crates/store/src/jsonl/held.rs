@@ -22,9 +22,23 @@ pub(crate) struct JsonlHeld {
     pub(super) folder: Folder,
     pub(super) lease: Lease,
     pub(super) durable: Durable,
+    /// What is there stays, also when the power fails: who made it was not killed before that was
+    /// sure.
+    pub(super) is_settled: bool,
 }
 
 impl JsonlHeld {
+    /// What a killed process left is read and built upon from now on, so it has to stay. Costs
+    /// next to nothing when nobody was killed.
+    fn settle(&mut self) -> Result<(), StoreError> {
+        if !self.is_settled {
+            self.durable.sync_dir(&self.folder.path)?;
+            self.durable.sync_dir(self.folder.path.parent().unwrap_or(Path::new("/")))?;
+            self.is_settled = true;
+        }
+        Ok(())
+    }
+
     /// Removes what killed processes left here. Best effort: it takes space and is never read.
     fn sweep(&self) -> Result<(), StoreError> {
         for info in self.folder.segment_infos()? {
@@ -80,12 +94,19 @@ impl Held for JsonlHeld {
 
     fn active(&mut self, number: u32, length: u64) -> Result<Box<dyn Active>, StoreError> {
         let path = self.require_plain(number)?;
+        let was_settled = self.is_settled;
+        self.settle()?;
         self.sweep()?;
-        Ok(Box::new(JsonlActive::open(&self.durable, &path, length)?))
+        let mut active = JsonlActive::open(&self.durable, &path, length)?;
+        if !was_settled && length > 0 {
+            active.sync()?;
+        }
+        Ok(Box::new(active))
     }
 
     fn begin_segment(&mut self, number: u32) -> Result<Box<dyn Active>, StoreError> {
         let path = self.require_plain(number)?;
+        self.settle()?;
         self.durable.make_empty(&path).map_err(|e| StoreError::io(&path, e))?;
         // Before anything in it can be acknowledged.
         let begun = self.durable.sync_dir(&self.folder.path);
@@ -187,6 +208,8 @@ impl Sealer for JsonlSealer {
     fn seal(&mut self, number: u32) -> Result<(), StoreError> {
         let (plain, sealed) = (self.folder.segment_path(number), self.folder.sealed_path(number));
         if sealed.symlink_metadata().is_ok() {
+            // Its name may not be durable yet.
+            self.durable.sync_dir(&self.folder.path)?;
             return self.durable.unlink(&plain);
         }
         let mut content = files::open_to_read(&plain)?;

@@ -42,6 +42,21 @@ impl JsonlMedium {
         Folder::existing(&self.sessions, id)
     }
 
+    fn held(&self, folder: Folder, lease: Lease, is_settled: bool) -> Box<dyn Held> {
+        Box::new(JsonlHeld { folder, lease, durable: self.durable.clone(), is_settled })
+    }
+
+    /// Makes the folder of sessions, and what is above it. Who made it before may have been killed
+    /// before it was durable.
+    fn make_home(&self) -> Result<(), StoreError> {
+        self.durable.make_dirs(&self.sessions)?;
+        if let Some(above) = self.home.parent() {
+            // One that may not be opened was not made by us.
+            drop(self.durable.sync_dir(above));
+        }
+        self.durable.sync_dir(&self.home)
+    }
+
     /// Makes everything that a new session's folder holds.
     fn fill(&self, folder: &Folder, new: NewSession<'_>) -> Result<Lease, StoreError> {
         // First, so that nobody takes what is being made for left over.
@@ -105,7 +120,7 @@ impl Medium for JsonlMedium {
     fn create(&self, new: NewSession<'_>) -> Result<Box<dyn Held>, StoreError> {
         let folder = Folder::of(&self.sessions, new.id)?;
         files::check_home(&self.home)?;
-        self.durable.make_dirs(&self.sessions)?;
+        self.make_home()?;
         // Everything is made under a hidden name and renamed; a crash leaves no half session.
         let temp = folder.hidden();
         self.durable.make_dir(&temp.path).map_err(|e| taken(&temp, e))?;
@@ -119,7 +134,7 @@ impl Medium for JsonlMedium {
             Ok(lease)
         });
         match made {
-            Ok(lease) => Ok(Box::new(JsonlHeld { folder, lease, durable: self.durable.clone() })),
+            Ok(lease) => Ok(self.held(folder, lease, true)),
             Err(error) => {
                 // The first error is the one to tell; the hidden folder is ours and never listed.
                 drop(self.durable.remove_tree(&temp.path, LEASE));
@@ -132,7 +147,7 @@ impl Medium for JsonlMedium {
         let folder = self.existing(id)?;
         files::check_home(&self.home)?;
         match Lease::take(&folder.lease_path(), id) {
-            Ok(lease) => Ok(Box::new(JsonlHeld { folder, lease, durable: self.durable.clone() })),
+            Ok(lease) => Ok(self.held(folder, lease, false)),
             Err(error) => {
                 // It may have been removed meanwhile, which is to be said first.
                 self.existing(id)?;
@@ -168,14 +183,19 @@ impl Medium for JsonlMedium {
         require_blob_name(&folder, name)?;
         let blobs = folder.blobs_path();
         match self.durable.make_dir(&blobs) {
-            Ok(()) => self.durable.sync_dir(&folder.path)?,
-            Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
-            Err(e) => return Err(StoreError::io(&blobs, e)),
+            Err(e) if e.kind() != ErrorKind::AlreadyExists => {
+                return Err(StoreError::io(&blobs, e));
+            }
+            // Who made it before may have been killed before it was durable.
+            _ => self.durable.sync_dir(&folder.path)?,
         }
         let path = folder.blob_path(name);
         // Published whole, so an equal length means an equal file; anything else is replaced.
         let is_whole = fs::metadata(&path).is_ok_and(|meta| meta.len() == bytes.len() as u64);
-        if is_whole { Ok(()) } else { self.durable.publish(&path, &mut { bytes }, Form::Plain) }
+        if is_whole {
+            return self.durable.sync_dir(&blobs);
+        }
+        self.durable.publish(&path, &mut { bytes }, Form::Plain)
     }
 
     fn blob(

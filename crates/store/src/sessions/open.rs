@@ -128,7 +128,14 @@ impl Sessions {
             lines: b"",
             snapshot: None,
         })?;
-        let active = held.active(0, 0)?;
+        let active = match held.active(0, 0) {
+            Ok(active) => active,
+            Err(error) => {
+                // Nobody has got it. The first error is the one to tell.
+                drop(held.remove());
+                return Err(error);
+            }
+        };
         let begin = Beginning {
             source: Source { bounds: super::bounds(&header), ..self.unbounded(id) },
             header: header.clone(),

@@ -5,18 +5,23 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use reins_store::{ListFilter, Store, StoreError};
+use reins_store::{JsonlStore, ListFilter, Store, StoreConfig, StoreError};
 
 use crate::setup::{append, create, folder, header, id, inspect, note, on_disk, open, store};
 
 const HOME: &str = "REINS_STORE_TEST_HOME";
+
+/// A store whose segments are full after some ten events.
+fn rolling(home: &Path) -> JsonlStore {
+    JsonlStore::new(StoreConfig { segment_bytes: 25_000, ..StoreConfig::new(home) })
+}
 
 /// The writer: appends and flushes for ever, and prints each number that is durable. Does nothing
 /// unless a test below starts it.
 #[tokio::test]
 async fn writer_process() {
     let Some(home) = std::env::var_os(HOME) else { return };
-    let store = store(Path::new(&home));
+    let store = rolling(Path::new(&home));
     let session = match open(&store).await {
         Err(StoreError::NotFound { .. }) => create(&store).await,
         opened => opened.unwrap(),
@@ -122,7 +127,7 @@ fn kill_after(mut child: Child, acks: u64, spin: u32) -> Option<u64> {
 #[tokio::test]
 async fn what_was_acknowledged_survives_kill_9() {
     let home = tempfile::tempdir().unwrap();
-    let store = store(home.path());
+    let store = rolling(home.path());
     let mut acknowledged = None;
     let mut random = u64::from(std::process::id()) | 1;
     println!("seed {random}");
@@ -152,6 +157,18 @@ async fn what_was_acknowledged_survives_kill_9() {
     );
     let listing = store.list(ListFilter::default()).await.unwrap();
     assert_eq!((listing.sessions.len(), listing.damaged.len()), (1, 0));
+    // Segments were rolled over and compressed meanwhile, and killing left nothing else behind.
+    let files = std::fs::read_dir(folder(home.path())).unwrap();
+    let mut names: Vec<String> =
+        files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    let sealed = names.iter().filter(|name| name.ends_with(".log.zst")).count();
+    assert!(sealed > 5, "{names:?}");
+    let plain = names.iter().filter(|name| name.ends_with(".log")).count();
+    assert_eq!(plain, 1, "{names:?}");
+    assert!(!names.iter().any(|name| name.starts_with('.')), "{names:?}");
+    let seen = inspect(&store).await.unwrap();
+    assert_eq!(seen.damage, []);
 }
 
 #[tokio::test]

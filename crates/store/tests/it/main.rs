@@ -7,6 +7,7 @@ mod blobs;
 mod conformance;
 mod crash;
 mod damage;
+mod faults;
 mod forks;
 mod lease;
 mod list;
