@@ -247,10 +247,10 @@ pub(crate) struct NewSession<'a> {
     pub(crate) header: &'a [u8],
     /// What it takes over, when it is a fork.
     pub(crate) inherit: Option<Inherit<'a>>,
-    /// Content of segments of its own that are sealed, in order, before the active one. They are
-    /// read one after the other.
-    pub(crate) sealed: Vec<Box<dyn Read + 'a>>,
-    /// First lines of the active segment.
+    /// Segments of its own that are sealed, with numbers that it does not share. They are read one
+    /// after the other.
+    pub(crate) sealed: Vec<(u32, Box<dyn Read + 'a>)>,
+    /// First lines of the active segment, which comes after all others.
     pub(crate) lines: &'a [u8],
     /// Its snapshot, when there is one.
     pub(crate) snapshot: Option<&'a [u8]>,
@@ -261,7 +261,7 @@ pub(crate) struct NewSession<'a> {
 pub(crate) struct Inherit<'a> {
     /// From whom.
     pub(crate) parent: &'a SessionId,
-    /// Sealed segments that it shares whole, in order from 0; their numbers stay.
+    /// Sealed segments that it shares whole, in order; their numbers stay.
     pub(crate) segments: Vec<u32>,
     /// Blobs that it shares.
     pub(crate) blobs: Vec<String>,

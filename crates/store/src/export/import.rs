@@ -129,20 +129,23 @@ fn publish(medium: &Arc<dyn Medium>, zip: &mut Zip, session: &Session) -> Result
     let mut text =
         serde_json::to_vec_pretty(&header).map_err(|e| StoreError::io(&place, e.into()))?;
     text.push(b'\n');
-    let held = {
-        let log: RefCell<Box<dyn Read + '_>> = RefCell::new(Box::new(zip.entry(session.log)?));
-        let segments = session.cuts.iter();
-        medium.create(NewSession {
-            id: &header.id,
-            header: &text,
-            inherit: None,
-            sealed: segments
-                .map(|left| -> Box<dyn Read + '_> { Box::new(Part { of: &log, left: *left }) })
-                .collect(),
-            lines: &[],
-            snapshot: None,
-        })?
-    };
+    let held =
+        {
+            let log: RefCell<Box<dyn Read + '_>> = RefCell::new(Box::new(zip.entry(session.log)?));
+            let segments = session.cuts.iter();
+            medium.create(NewSession {
+                id: &header.id,
+                header: &text,
+                inherit: None,
+                sealed: (0..)
+                    .zip(segments.map(|left| -> Box<dyn Read + '_> {
+                        Box::new(Part { of: &log, left: *left })
+                    }))
+                    .collect(),
+                lines: &[],
+                snapshot: None,
+            })?
+        };
     let Err(error) = put_blobs(medium, zip, session) else { return Ok(()) };
     if let Err(second) = held.remove() {
         log::warn!("{}: {second}", place.display());

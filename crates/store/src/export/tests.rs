@@ -74,6 +74,7 @@ fn create(medium: &dyn Medium, header: &Header, segments: &[Vec<u8>]) {
     let text = serde_json::to_vec(header).unwrap();
     let (last, sealed) = segments.split_last().unwrap();
     let sealed = sealed.iter().map(|it| -> Box<dyn Read + '_> { Box::new(it.as_slice()) });
+    let sealed = (0..).zip(sealed);
     let new = NewSession {
         id: &header.id,
         header: &text,

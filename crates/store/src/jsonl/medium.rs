@@ -66,10 +66,10 @@ impl JsonlMedium {
             Some(inherit) => self.inherit(folder, inherit)?,
             None => 0,
         };
-        for mut lines in new.sealed {
-            let path = folder.sealed_path(number);
+        for (own, mut lines) in new.sealed {
+            let path = folder.sealed_path(own);
             self.durable.write_new(&path, &mut *lines, Form::Sealed)?;
-            number += 1;
+            number = number.max(own.saturating_add(1));
         }
         // An empty log that is lost is an empty log.
         let form = if new.lines.is_empty() { Form::Derived } else { Form::Plain };

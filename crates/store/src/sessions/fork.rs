@@ -30,16 +30,11 @@ struct Boundary {
 struct Share {
     /// Whole segments, in order.
     whole: Vec<u32>,
-    /// A segment that cannot be shared, and how much of it is copied.
-    copied: Option<(u32, u64)>,
-}
-
-impl Share {
+    /// Segments that cannot be shared, and how much of each is copied. They keep their numbers:
+    /// what counts of a segment is said by its number.
+    copied: Vec<(u32, u64)>,
     /// The number of the child's active segment.
-    fn next(&self) -> u32 {
-        let shared = self.whole.last().map_or(0, |last| last.saturating_add(1));
-        shared.saturating_add(u32::from(self.copied.is_some()))
-    }
+    next: u32,
 }
 
 impl Sessions {
@@ -62,7 +57,7 @@ impl Sessions {
         };
         let boundary = find(&source, at)?;
         let share = share(&source, held.as_deref_mut(), &boundary.place)?;
-        let bounds = bounds(&source, share.next(), at);
+        let bounds = bounds(&source, share.next, at);
         let header = Header {
             format: FORMAT,
             id: SessionId::new(Uuid::now_v7().to_string()),
@@ -137,8 +132,7 @@ impl Sessions {
         })?;
         // A child of a damaged parent reads everything at first, and mends its own.
         let is_sound = folded.plan.is_empty() && fold.apply(&seed).is_ok();
-        let stands =
-            Stands { at: Position { seq: seed.seq, sum }, segment: share.next(), offset: 0 };
+        let stands = Stands { at: Position { seq: seed.seq, sum }, segment: share.next, offset: 0 };
         let path = self.medium().path(&header.id);
         let broken = |e: serde_json::Error| StoreError::io(&path, e.into());
         let text = header_text(&header).map_err(broken)?;
@@ -152,14 +146,11 @@ impl Sessions {
             segments: share.whole.clone(),
             blobs: blobs.into_iter().map(|(name, _)| name).collect(),
         };
-        let copied = match share.copied {
-            Some((number, end)) => {
-                let segment = self.medium().segment(&source.id, number)?;
-                let copied: Box<dyn Read> = Box::new(Beginning { segment, offset: 0, end });
-                vec![copied]
-            }
-            None => Vec::new(),
-        };
+        let mut copied: Vec<(u32, Box<dyn Read>)> = Vec::with_capacity(share.copied.len());
+        for (number, end) in share.copied.iter().copied() {
+            let segment = self.medium().segment(&source.id, number)?;
+            copied.push((number, Box::new(Beginning { segment, offset: 0, end })));
+        }
         let made = self.medium().create(NewSession {
             id: &header.id,
             header: &text,
@@ -263,18 +254,17 @@ fn share(
     }
     let all = source.medium.segments(&source.id)?;
     let sealed = |number: u32| all.iter().any(|info| info.number == number && info.is_sealed);
-    let mut share = Share { whole: Vec::new(), copied: None };
+    let next = end.segment.saturating_add(1);
+    let mut share = Share { whole: Vec::new(), copied: Vec::new(), next };
     for info in &wanted {
         if sealed(info.number) {
             share.whole.push(info.number);
         } else if info.number == end.segment {
-            share.copied = Some((end.segment, end.offset + end.bytes));
+            share.copied.push((end.segment, end.offset + end.bytes));
         } else {
-            // The parent's writer is just sealing it.
-            return Err(StoreError::Busy {
-                id: source.id.clone(),
-                holder: source.medium.holder(&source.id).map(Box::new),
-            });
+            // The parent's writer has not sealed it yet.
+            let segment = source.medium.segment(&source.id, info.number)?;
+            share.copied.push((info.number, segment.length()));
         }
     }
     Ok(share)

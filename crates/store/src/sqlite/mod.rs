@@ -101,9 +101,9 @@ impl Medium for SqliteMedium {
         let place = self.database.path();
         let sealed = std::mem::take(&mut new.sealed)
             .into_iter()
-            .map(|mut content| chunks::compressed(&mut content))
+            .map(|(number, mut content)| Ok((number, chunks::compressed(&mut content)?)))
             .collect::<Result<Vec<_>, _>>()
-            .map_err(|e| StoreError::io(place, e))?;
+            .map_err(|e: std::io::Error| StoreError::io(place, e))?;
         let identity = self.database.make()?;
         // First, so that nothing is made beside a database that cannot be used.
         self.database.read(|_| Ok(()))?;
@@ -361,7 +361,7 @@ fn already_exists(id: &SessionId, path: &Path) -> StoreError {
 fn insert(
     transaction: &Transaction<'_>,
     new: &NewSession<'_>,
-    sealed: &[Vec<Chunk>],
+    sealed: &[(u32, Vec<Chunk>)],
     place: &Path,
 ) -> Result<(), Trouble> {
     let id = new.id;
@@ -373,13 +373,13 @@ fn insert(
     let mut next = 0;
     if let Some(inherit) = &new.inherit {
         take_over(transaction, id, inherit, place)?;
-        next = inherit.segments.last().map_or(0, |last| last + 1);
+        next = inherit.segments.last().map_or(0, |last| last.saturating_add(1));
     }
     let now = now_ns();
-    for content in sealed {
+    for (number, content) in sealed {
         let segment = chunks::new_segment(transaction, true, content, now)?;
-        refer(transaction, id, next, segment)?;
-        next += 1;
+        refer(transaction, id, *number, segment)?;
+        next = next.max(number.saturating_add(1));
     }
     let active = chunks::new_segment(transaction, false, &chunks::lines(new.lines), now)?;
     refer(transaction, id, next, active)?;

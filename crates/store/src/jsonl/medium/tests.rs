@@ -77,7 +77,7 @@ fn a_new_session_is_complete_and_its_owners_only() {
     let (home, medium) = home();
     let one = id("one");
     let new = NewSession {
-        sealed: vec![Box::new(&b"a\n"[..]), Box::new(&b"b\n"[..])],
+        sealed: vec![(0, Box::new(&b"a\n"[..])), (1, Box::new(&b"b\n"[..]))],
         snapshot: Some(b"snapshot"),
         ..plain(&one, b"first\n")
     };

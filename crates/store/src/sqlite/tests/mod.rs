@@ -274,7 +274,7 @@ fn an_import_brings_its_segments() {
     with_each(|medium| {
         let (a, b) = (lines(2_000), lines(3));
         let session = id("a");
-        let sealed: Vec<Box<dyn Read>> = vec![Box::new(&a[..]), Box::new(&b[..])];
+        let sealed: Vec<(u32, Box<dyn Read>)> = vec![(0, Box::new(&a[..])), (1, Box::new(&b[..]))];
         let session = NewSession { sealed, snapshot: Some(b"s"), ..new(&session, b"last\n") };
         medium.create(session).unwrap();
         assert!(content(medium, "a", 0) == a);
