@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use reins_schema::{
     Event, Header, LimitReached, Message, MessageId, Payload, PayloadError, Purpose,
-    RequestContext, RequestHeader, RequestSent, SourceRange, Usage,
+    RequestContext, RequestHeader, RequestSent, SessionRecovered, SourceRange, Usage,
 };
 
 pub use inbox::Inbox;
@@ -180,6 +180,7 @@ impl Fold {
             Payload::EndSeed(_) => self.end_seed(),
             Payload::LimitReached(p) => self.limit_reached(&p),
             Payload::SessionRecovered(p) => {
+                check_told(event.seq, &p)?;
                 self.loss.tell(&p);
                 Ok(())
             }
@@ -348,6 +349,17 @@ fn check_sources(event: &Event) -> Result<(), String> {
             return Err(format!("source {last} is not an earlier event"));
         }
         free = last + 1;
+    }
+    Ok(())
+}
+
+/// What was found is numbers of earlier events.
+fn check_told(seq: u64, told: &SessionRecovered) -> Result<(), String> {
+    for range in told.lost.iter().chain(&told.aside) {
+        let (first, last) = range.bounds();
+        if last < first || last >= seq {
+            return Err(format!("{first} to {last} are not numbers of earlier events"));
+        }
     }
     Ok(())
 }

@@ -6,10 +6,16 @@ use reins_schema::{Event, MessageId, Payload, Purpose, SurfaceOp};
 use super::Fold;
 
 impl Fold {
+    /// Whether an event may be such a proof: [`Fold::apply_or_set_aside`] then folds more than
+    /// [`Fold::apply`] does.
+    pub fn may_prove_unseen(&self, event: &Event) -> bool {
+        let may_prove = matches!(event.body.kind.as_str(), "request/sent" | "user/message");
+        may_prove && self.loss.has_doubts()
+    }
+
     /// Before an event is folded that may be such a proof.
     pub(super) fn look_for_unseen(&mut self, event: &Event) {
-        let may_prove = matches!(event.body.kind.as_str(), "request/sent" | "user/message");
-        if !may_prove || !self.loss.has_doubts() {
+        if !self.may_prove_unseen(event) {
             return;
         }
         match Payload::read(&event.body) {
