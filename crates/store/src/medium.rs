@@ -221,8 +221,8 @@ pub(crate) trait Segment: Send {
     /// What holds it, for people: a file, or a database with a name in it.
     fn place(&self) -> PathBuf;
 
-    /// What is wrong with the form in which the content is stored, as far as it was read; all of
-    /// the content can be read in spite of it.
+    /// What is wrong with the form in which the content is stored, as far as it was read; what
+    /// there is of the content can be read in spite of it.
     fn flaw(&self) -> Option<&'static str> {
         None
     }

@@ -49,16 +49,25 @@ pub(crate) fn open_to_read(path: &Path) -> Result<File, StoreError> {
 
 /// Refuses everything but a regular file.
 pub(crate) fn require_file(path: &Path, meta: &fs::Metadata) -> Result<(), StoreError> {
+    match what_stands(meta) {
+        None => Ok(()),
+        Some(what) => {
+            let problem = format!("unreadable: {what}");
+            Err(StoreError::unreadable(path, problem, super::super::error::MOVE_AWAY))
+        }
+    }
+}
+
+/// Says what it is, when it is no regular file.
+pub(crate) fn what_stands(meta: &fs::Metadata) -> Option<&'static str> {
     let kind = meta.file_type();
-    let what = match () {
-        () if kind.is_file() => return Ok(()),
-        () if kind.is_dir() => "folder",
-        () if kind.is_fifo() => "FIFO",
-        () if kind.is_socket() => "socket",
-        () => "device",
-    };
-    let problem = format!("unreadable: a {what} stands where a file belongs");
-    Err(StoreError::unreadable(path, problem, super::super::error::MOVE_AWAY))
+    match () {
+        () if kind.is_file() => None,
+        () if kind.is_dir() => Some("a folder stands where a file belongs"),
+        () if kind.is_fifo() => Some("a FIFO stands where a file belongs"),
+        () if kind.is_socket() => Some("a socket stands where a file belongs"),
+        () => Some("a device stands where a file belongs"),
+    }
 }
 
 /// A whole file of at most `limit` bytes; `None` when there is none.

@@ -141,12 +141,18 @@ impl Held for JsonlHeld {
     ) -> Result<String, StoreError> {
         let (folder, sealed) = (&self.folder.path, self.folder.sealed_path(number));
         if sealed.symlink_metadata().is_ok() {
-            let kept = self.durable.keep_file(folder, kept, &sealed)?;
+            let kept = match is_alien(&sealed) {
+                true => self.durable.move_aside(folder, kept, &sealed)?,
+                false => self.durable.keep_file(folder, kept, &sealed)?,
+            };
             self.durable.publish(&sealed, content, Form::Sealed)?;
             return Ok(kept);
         }
         let path = self.folder.segment_path(number);
-        let kept = self.durable.keep(folder, kept, &mut files::open_to_read(&path)?)?;
+        let kept = match is_alien(&path) {
+            true => self.durable.move_aside(folder, kept, &path)?,
+            false => self.durable.keep(folder, kept, &mut files::open_to_read(&path)?)?,
+        };
         self.durable.publish(&path, content, Form::Plain)?;
         Ok(kept)
     }
@@ -196,6 +202,11 @@ impl Held for JsonlHeld {
         // The lease goes last: what has it is not taken for left over.
         self.durable.remove_tree(&hidden, LEASE)
     }
+}
+
+/// Whether something stands there that is no file; it is moved as it is.
+fn is_alien(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|meta| files::what_stands(&meta).is_some())
 }
 
 /// Compresses segments of one folder.

@@ -162,7 +162,12 @@ impl Medium for JsonlMedium {
     }
 
     fn header(&self, id: &SessionId) -> Result<Option<Vec<u8>>, StoreError> {
-        files::read_whole(&self.existing(id)?.header_path(), HEADER_BYTES_MAX)
+        let path = self.existing(id)?.header_path();
+        // What is no file is no header, and mending moves it away.
+        if fs::metadata(&path).is_ok_and(|meta| files::what_stands(&meta).is_some()) {
+            return Ok(None);
+        }
+        files::read_whole(&path, HEADER_BYTES_MAX)
     }
 
     fn segments(&self, id: &SessionId) -> Result<Vec<SegmentInfo>, StoreError> {

@@ -21,6 +21,14 @@ const LOOKS_MAX: u32 = 3;
 /// Opens a segment in whichever form it is; a sealed one counts.
 pub(crate) fn open(folder: &Folder, number: u32) -> Result<Box<dyn Segment>, StoreError> {
     let (sealed, plain) = (folder.sealed_path(number), folder.segment_path(number));
+    for path in [&sealed, &plain] {
+        if let Ok(meta) = std::fs::metadata(path) {
+            match files::what_stands(&meta) {
+                Some(what) => return Ok(Box::new(Alien { what, path: path.clone() })),
+                None => break,
+            }
+        }
+    }
     let mut looks = 0;
     loop {
         looks += 1;
@@ -125,6 +133,38 @@ impl Segment for Sealed {
 
     fn flaw(&self) -> Option<&'static str> {
         self.reader.flaw()
+    }
+}
+
+/// What stands where a segment belongs and is no file: all of the content is lost.
+struct Alien {
+    what: &'static str,
+    path: PathBuf,
+}
+
+impl Segment for Alien {
+    fn length(&self) -> u64 {
+        0
+    }
+
+    fn read_at(&mut self, _: u64, _: &mut [u8]) -> io::Result<usize> {
+        Ok(0)
+    }
+
+    fn after_damage(&self, _: u64) -> u64 {
+        0
+    }
+
+    fn landing(&self, _: u64) -> u64 {
+        0
+    }
+
+    fn place(&self) -> PathBuf {
+        self.path.clone()
+    }
+
+    fn flaw(&self) -> Option<&'static str> {
+        Some(self.what)
     }
 }
 

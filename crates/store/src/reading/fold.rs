@@ -14,8 +14,9 @@ const TOLD_EACH: u64 = 4096;
 
 /// Where folding begins.
 pub(crate) enum Start {
-    /// At the first event, with an empty fold.
-    Empty(Fold),
+    /// At the first event, with an empty fold. `reached`: the log is known to have had the event
+    /// of this number; when it ends before, the rest is lost.
+    Whole { fold: Fold, reached: Option<u64> },
     /// After an event that the fold contains, which stands at `place` (only its segment and offset
     /// count). When another one stands there, everything is read.
     After { fold: Fold, place: Place, position: Position },
@@ -55,8 +56,8 @@ pub(crate) fn fold_log(
     start: Start,
     progress: &Progress,
 ) -> Result<Folded, StoreError> {
-    let empty = match start {
-        Start::Empty(fold) => fold,
+    let (empty, reached) = match start {
+        Start::Whole { fold, reached } => (fold, reached),
         Start::After { fold, place, position } => {
             let empty = Fold::new(fold.header().clone(), fold.known().clone());
             if let Some(reader) = reader_after(source, place, position)?
@@ -65,16 +66,18 @@ pub(crate) fn fold_log(
             {
                 return Ok(folded);
             }
-            empty
+            (empty, Some(position.seq))
         }
     };
-    let pass = Pass::new(source, empty.clone(), None, None);
+    let mut pass = Pass::new(source, empty.clone(), None, None);
+    pass.reached = reached;
     let contested = match pass.run(Reader::whole(source)?, progress)? {
         Ok(folded) => return Ok(folded),
         Err(contested) => contested,
     };
     let contest = Contest::new(source.clone(), contested);
-    let pass = Pass::new(source, empty, None, Some(contest));
+    let mut pass = Pass::new(source, empty, None, Some(contest));
+    pass.reached = reached;
     match pass.run(Reader::whole(source)?, progress)? {
         Ok(folded) => Ok(folded),
         Err(_) => Err(plan::changing(source)),
@@ -133,6 +136,8 @@ struct Pass<'a> {
     /// Damaged stretches behind the last event.
     loose: Vec<usize>,
     folded: u64,
+    /// The log is known to have had this number.
+    reached: Option<u64>,
 }
 
 impl<'a> Pass<'a> {
@@ -143,7 +148,8 @@ impl<'a> Pass<'a> {
         contest: Option<Contest>,
     ) -> Self {
         let branches = vec![Branch::first(fold, last)];
-        Self { source, branches, contest, findings: Vec::new(), loose: Vec::new(), folded: 0 }
+        let (findings, loose) = (Vec::new(), Vec::new());
+        Self { source, branches, contest, findings, loose, folded: 0, reached: None }
     }
 
     /// `Err` with the lowest number that stands there twice, if nothing was prepared for that.
@@ -270,10 +276,19 @@ impl<'a> Pass<'a> {
     }
 
     fn finish(self, reader: &Reader) -> Result<Folded, StoreError> {
-        let Self { source, mut branches, contest, findings, folded, .. } = self;
+        let Self { source, mut branches, contest, mut findings, folded, reached, .. } = self;
         let chosen = contest.as_ref().map_or(0, |_| super::branches::longest(&branches));
         let others = contest.map(|contest| contest.others(&branches, chosen)).unwrap_or_default();
         let end = reader.end();
+        let due = branches[chosen].fold.next_seq();
+        if let Some(reached) = reached.filter(|reached| *reached >= due) {
+            branches[chosen].fold.lose(reached.saturating_add(1));
+            let (segment, offset) = end.map_or((0, 0), |(info, length)| (info.number, length));
+            let place = Place { segment, offset, bytes: 0, line: None };
+            let problem = "the log ends here, and a snapshot was made of a longer one".to_owned();
+            let meaning = Meaning::Hole(due, reached);
+            findings.push(Finding { place, problem, meaning, branch: chosen });
+        }
         let made = plan::make(source, &findings, &branches, chosen, others, reader)?;
         let Branch { fold, last, .. } = branches.swap_remove(chosen);
         let end = end.map(|(info, length): (SegmentInfo, u64)| End {

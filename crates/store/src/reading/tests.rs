@@ -85,7 +85,7 @@ fn empty() -> Fold {
 }
 
 fn fold(source: &Source) -> Folded {
-    fold_log(source, Start::Empty(empty()), &quiet()).unwrap()
+    fold_log(source, Start::Whole { fold: empty(), reached: None }, &quiet()).unwrap()
 }
 
 fn quiet() -> Progress {

@@ -4,11 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use reins_schema::{SessionId, SessionRecovered, SourceRange};
-use reins_session::{Fold, KnownTypes};
+use reins_session::KnownTypes;
 
-use super::open::forget_snapshot;
 use super::{Sessions, blobs, blocking};
-use crate::reading::{Source, Start};
+use crate::reading::Source;
 use crate::{Damage, DamageKind, Progress, Repaired, StoreError, Verified, check_id};
 
 impl Sessions {
@@ -20,7 +19,7 @@ impl Sessions {
         progress: &Progress,
     ) -> Result<Verified, StoreError> {
         let (stored, source) = self.facts(id)?;
-        let start = || Start::Empty(Fold::new(stored.header.clone(), known.clone()));
+        let start = || self.whole(&source, &stored.header, known.clone());
         let listed = self.medium().blobs(id)?;
         let blob_bytes: u64 = listed.iter().map(|(_, size)| size).sum();
         let mut log_bytes = 0;
@@ -78,11 +77,12 @@ impl Sessions {
         let (sessions, id) = (self.clone(), id.clone());
         let prepared = blocking(move || {
             check_id(&id)?;
-            let mut held = sessions.medium().take(&id)?;
+            let held = sessions.medium().take(&id)?;
+            let mut prepared = sessions.fold_held(held, known, false, &progress)?;
             if !dry_run {
-                forget_snapshot(&mut *held);
+                prepared.forget_snapshot();
             }
-            sessions.fold_held(held, known, false, &progress)
+            Ok(prepared)
         })
         .await?;
         if dry_run {

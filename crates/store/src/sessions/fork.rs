@@ -15,7 +15,11 @@ use crate::{StoreError, check_id};
 
 /// A segment that is being written to and is smaller is copied: sharing it would leave the parent
 /// with a tiny segment for each fork.
-const SHARED_MIN: u64 = 1 << 20;
+const SHARED_MIN: u64 = 32 << 10;
+
+/// A child is given no larger snapshot: many forks of a session take little space, and one that is
+/// worked in makes its own.
+const SNAPSHOT_MAX: usize = 16 << 10;
 
 /// How far back the start of a turn is searched at first, in events.
 const BACK: u64 = 4096;
@@ -105,7 +109,7 @@ impl Sessions {
         let usable = stored.and_then(|text| snapshot::restore(&text, own, &header, known.clone()));
         let start = match usable.filter(|usable| usable.at.seq <= at) {
             Some(usable) => usable.into(),
-            None => Start::Empty(Fold::new(header.clone(), known)),
+            None => Start::Whole { fold: Fold::new(header.clone(), known), reached: None },
         };
         let folded = fold_log(&view, start, &silent())?;
         let mut fold = folded.fold;
@@ -140,6 +144,7 @@ impl Sessions {
             Ok(fold) if is_sound => Some(snapshot::encode(&header, stands, &fold).map_err(broken)?),
             _ => None,
         };
+        let snapshot = snapshot.filter(|text| text.len() <= SNAPSHOT_MAX);
         let blobs = self.medium().blobs(&source.id)?;
         let inherit = Inherit {
             parent: &source.id,

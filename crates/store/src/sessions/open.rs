@@ -50,6 +50,10 @@ impl Prepared {
     /// Lets go of the session, which stays as it was.
     pub fn release(self) {}
 
+    pub(super) fn forget_snapshot(&mut self) {
+        forget_snapshot(&mut *self.held);
+    }
+
     pub(super) fn publish_now(self) -> Result<OpenSession, StoreError> {
         let Self { sessions, mut held, stored, source, folded, snapshot, .. } = self;
         let Folded { fold, plan, mut end, last, folded, .. } = folded;
@@ -103,7 +107,7 @@ impl Prepared {
 }
 
 /// A snapshot says nothing of what is mended before it.
-pub(super) fn forget_snapshot(held: &mut dyn Held) {
+fn forget_snapshot(held: &mut dyn Held) {
     if let Err(error) = held.drop_snapshot() {
         // It is used only when the event that it ends with is where it says.
         log::warn!("session {}: an old snapshot stays: {error}", held.id());
@@ -175,11 +179,21 @@ impl Sessions {
         let (start, snapshot) = if from_snapshot {
             self.start(&source, &stored.header, known)
         } else {
-            (Start::Empty(Fold::new(stored.header.clone(), known)), 0)
+            (self.whole(&source, &stored.header, known), 0)
         };
         let folded = fold_log(&source, start, progress)?;
         let damage = stored.damage.iter().chain(&folded.damage).cloned().collect();
         Ok(Prepared { sessions: self.clone(), held, stored, source, folded, snapshot, damage })
+    }
+
+    /// All of a log, and how far it went when its snapshot was made.
+    pub(super) fn whole(&self, source: &Source, header: &Header, known: KnownTypes) -> Start {
+        let (start, next) = self.start(source, header, known.clone());
+        let fold = match start {
+            Start::Whole { fold, .. } => fold,
+            Start::After { .. } => Fold::new(header.clone(), known),
+        };
+        Start::Whole { fold, reached: next.checked_sub(1) }
     }
 
     /// Where folding begins, and up to which number the snapshot goes.
@@ -196,7 +210,7 @@ impl Sessions {
                 let next = usable.fold.next_seq();
                 (usable.into(), next)
             }
-            None => (Start::Empty(Fold::new(header.clone(), known)), 0),
+            None => (Start::Whole { fold: Fold::new(header.clone(), known), reached: None }, 0),
         }
     }
 }

@@ -297,3 +297,49 @@ async fn a_log_without_one_event_is_kept_whole_and_begun_anew() {
         assert_eq!(on_disk(&store).await.last(), Some(&next), "{name}");
     }
 }
+
+/// Half of fifty sessions are damaged, each in another way; none hides another, or takes long.
+#[tokio::test]
+async fn the_others_are_listed_at_once() {
+    let home = logs::home();
+    let made = &logs::all().await[..50];
+    let mut rng = logs::Rng::new(1);
+    for (at, made) in made.iter().enumerate() {
+        let folder = logs::folder(home.path(), &made.id);
+        std::fs::create_dir_all(&folder).unwrap();
+        let last = made.files.keys().rfind(|name| logs::segment(name).is_some()).unwrap();
+        for (name, bytes) in &made.files {
+            let mut bytes = bytes.clone();
+            let place = rng.below(bytes.len().max(1));
+            match at % 10 {
+                1 if name == last => bytes.clear(),
+                2 if name == last => bytes.iter_mut().for_each(|byte| *byte ^= 0xA5),
+                3 if name == last && !bytes.is_empty() => bytes[place] ^= 1,
+                4 => bytes.truncate(place),
+                5 if name == "header.json" => bytes = b"garbage".to_vec(),
+                _ => {}
+            }
+            put(&folder.join(name), &bytes);
+        }
+    }
+    let store = store(home.path());
+    for _ in 0..2 {
+        let started = std::time::Instant::now();
+        let wanted = reins_store::ListFilter { archived: true, ..Default::default() };
+        let listing = store.list(wanted).await.unwrap();
+        assert!(started.elapsed() < std::time::Duration::from_secs(1), "{:?}", started.elapsed());
+        assert_eq!(listing.damaged, []);
+        assert_eq!(listing.sessions.len(), 50);
+        for (at, made) in made.iter().enumerate() {
+            let listed = listing.sessions.iter().find(|listed| listed.header.id == made.id);
+            let problem = listed.unwrap().problem.as_deref();
+            let is_empty = made.files.keys().rfind(|name| logs::segment(name).is_some());
+            let is_empty = is_empty.is_some_and(|last| made.files[last].is_empty());
+            if at % 10 == 5 || (at % 10 == 2 && !is_empty) {
+                assert!(problem.is_some(), "{}", made.seed);
+            } else if at % 10 > 5 || at % 10 == 0 {
+                assert_eq!(problem, None, "{}", made.seed);
+            }
+        }
+    }
+}

@@ -16,6 +16,7 @@ mod places;
 mod rows;
 mod segments;
 mod setup;
+mod space;
 mod sqlite;
 mod subscribe;
 mod syscalls;

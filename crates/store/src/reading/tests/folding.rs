@@ -50,7 +50,9 @@ fn a_log_that_is_right_needs_nothing() {
     let told = Arc::new(Mutex::new((0, 0)));
     let heard = Arc::clone(&told);
     let progress: Progress = Arc::new(move |done, total| *heard.lock().unwrap() = (done, total));
-    let folded = fold_log(&source(&medium), Start::Empty(empty()), &progress).unwrap();
+    let folded =
+        fold_log(&source(&medium), Start::Whole { fold: empty(), reached: None }, &progress)
+            .unwrap();
     assert_eq!(*told.lock().unwrap(), (bytes.len() as u64, bytes.len() as u64));
     assert!(folded.plan.is_empty() && folded.damage.is_empty());
     let length = bytes.len() as u64;

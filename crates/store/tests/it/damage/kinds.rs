@@ -464,3 +464,81 @@ async fn lines_of_somebody_else() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_snapshot_of_another_session() {
+    let other = logs::all().await.iter().find(|made| made.snapshot.is_some()).unwrap();
+    each("snapshot of another", |case, _| {
+        let text = other.files["snapshot.json"].clone();
+        case.files.insert("snapshot.json".to_owned(), text);
+        (case.made.id != other.id).then_some(())
+    })
+    .await;
+}
+
+/// Of a log that ends between two records only what was made of it says that it was longer.
+#[tokio::test]
+async fn a_snapshot_of_a_longer_log() {
+    let mut done = 0;
+    for made in logs::all().await.iter().filter(|made| made.snapshot.is_some()) {
+        let mut rng = Rng::new(made.seed);
+        let mut case = Case::new(made);
+        let known = usize::try_from(made.snapshot.unwrap()).unwrap() + 1;
+        let first = made.records[rng.below(known)].clone();
+        let segment = first.segment;
+        case.content(segment).truncate(first.start);
+        case.files.retain(|name, _| logs::segment(name).is_none_or(|number| number <= segment));
+        case.lost.extend(first.seq..=case.last().seq);
+        case.spot(segment, first.start, first.start);
+        case.check().await;
+        done += 1;
+    }
+    assert!(done > 50);
+}
+
+#[tokio::test]
+async fn a_lease_that_says_nothing() {
+    each("lease", |case, rng| {
+        let leases: [&[u8]; 4] = [b"", b"garbage", b"{\"pid\":1}", &[0xff; 70_000]];
+        case.files.insert("lease".to_owned(), leases[rng.below(4)].to_vec());
+        Some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn something_else_where_a_segment_belongs() {
+    each("no file", |case, rng| {
+        let segment = case.any(rng).segment;
+        case.content(segment);
+        case.files.remove(&name(segment));
+        let gone: Vec<u64> =
+            case.records().iter().filter(|r| r.segment == segment).map(|r| r.seq).collect();
+        case.lost.extend(gone);
+        case.spot(segment, 0, 0);
+        if let Some(after) = case.records().iter().find(|r| r.segment > segment).cloned() {
+            case.content(after.segment);
+            case.spot(after.segment, 0, 0);
+        }
+        case.aliens.push((name(segment), rng.below(2) == 0));
+        Some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn something_else_where_the_header_or_the_snapshot_belongs() {
+    each("no header", |case, rng| {
+        let name = ["header.json", "snapshot.json"][rng.below(2)];
+        case.files.remove(name);
+        if name == "snapshot.json" {
+            case.made.snapshot = None;
+        } else {
+            let (file, from, to) = (name.to_owned(), 0, 0);
+            case.spots.push(super::case::Spot { file, from, to });
+        }
+        case.aliens.push((name.to_owned(), rng.below(2) == 0));
+        Some(())
+    })
+    .await;
+}

@@ -49,7 +49,8 @@ pub(super) struct Made {
     pub(super) files: BTreeMap<String, Vec<u8>>,
     /// In order, without what a fork's parent has behind the boundary.
     pub(super) records: Vec<Record>,
-    pub(super) has_snapshot: bool,
+    /// The last event that the snapshot contains, when there is one.
+    pub(super) snapshot: Option<u64>,
     /// How many segments it has in common with its parent.
     pub(super) shared: u32,
 }
@@ -124,12 +125,15 @@ async fn make(seed: u64) -> Made {
     if !has_snapshot {
         files.remove("snapshot.json");
     }
-    let has_snapshot = files.contains_key("snapshot.json");
+    let snapshot = files.get("snapshot.json").map(|text| {
+        let text: serde_json::Value = serde_json::from_slice(text).unwrap();
+        text["at"]["seq"].as_u64().unwrap()
+    });
     let bounds = open.header.parent.as_ref().map(|parent| parent.segments.clone());
     let bounds = bounds.unwrap_or_default();
     let records = records(&files, &bounds);
     let shared = u32::try_from(bounds.len()).unwrap();
-    Made { seed, id, files, records, has_snapshot, shared }
+    Made { seed, id, files, records, snapshot, shared }
 }
 
 /// Everything in a folder but the lease.
