@@ -30,7 +30,8 @@ pub(crate) trait Medium: fmt::Debug + Send + Sync + 'static {
     /// Who holds the lease now. Never disturbs a holder or somebody who is about to take it.
     fn holder(&self, id: &SessionId) -> Option<LeaseInfo>;
 
-    /// The header as it is stored; `None` when there is a session without one.
+    /// The header as it is stored; `None` when there is a session without one, or
+    /// something stands in its place that cannot be one.
     ///
     /// # Errors
     /// Absent; unreadable.

@@ -221,7 +221,7 @@ fn what_is_cut_or_replaced_is_kept_and_never_twice() {
     fs::remove_file(folder.join("header.json")).unwrap();
     assert_eq!(medium.header(&one).unwrap(), None);
     fs::create_dir(folder.join("header.json")).unwrap();
-    assert!(medium.header(&one).is_err());
+    assert_eq!(medium.header(&one).unwrap(), None);
     assert_eq!(held.put_header(b"{3}", "original-header.json").unwrap(), "original-header-3.json");
     assert_eq!(medium.header(&one).unwrap().unwrap(), b"{3}");
     assert!(folder.join("original-header-3.json").is_dir());
@@ -395,7 +395,7 @@ fn a_session_is_archived_and_taken_back() {
     }
 }
 
-/// What never ends or blocks is refused at once.
+/// What never ends or blocks is never read, and has no content.
 #[test]
 fn a_fifo_is_no_file() {
     let (home, medium) = home();
@@ -408,14 +408,17 @@ fn a_fifo_is_no_file() {
         let kind = rustix::fs::FileType::Fifo;
         rustix::fs::mknodat(rustix::fs::CWD, folder.join(name), kind, mode, 0).unwrap();
     }
-    let error = medium.header(&one).unwrap_err();
-    assert!(error.to_string().contains("a FIFO stands where a file belongs"), "{error}");
-    assert!(medium.segment(&one, 0).map(|_| ()).is_err());
+    assert_eq!(medium.header(&one).unwrap(), None);
+    let segment = medium.segment(&one, 0).unwrap();
+    assert_eq!((segment.length(), segment.flaw()), (0, Some("a FIFO stands where a file belongs")));
     assert_eq!(medium.snapshot(&one), None);
     assert!(held.active(0, 2).is_err());
     assert!(held.cut(0, 0, "kept").is_err());
     assert!(held.sealer().seal(0).is_err());
     assert_eq!(held.put_header(b"{}", "kept").unwrap(), "kept");
+    assert_eq!(held.replace(0, &mut &b"y\n"[..], "kept-0").unwrap(), "kept-0");
+    assert_eq!(content(&medium, &one, 0), b"y\n");
+    assert!(!folder.join("kept-0").metadata().unwrap().is_file());
 }
 
 #[test]
