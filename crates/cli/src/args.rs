@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::explain::ExplainCommand;
 use crate::layers::DEFAULT_PROFILE;
+use crate::session::SessionCommand;
 
 /// What follows the options in the help of `run`.
 const RUN_HELP: &str = "\
@@ -58,7 +59,7 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Show what Reins does: a scripted model, real tools, a real log. Needs no key.
     Demo(DemoArgs),
-    /// Look at sessions.
+    /// Look at sessions, and look after them.
     #[command(subcommand)]
     Session(SessionCommand),
     /// Look at the configuration, and change your settings.
@@ -93,6 +94,16 @@ pub(crate) struct ComposeArgs {
     /// A file of rows on top of all others, `-` is standard input; may be given several times.
     #[arg(long, value_name = "FILE")]
     pub(crate) patch: Vec<PathBuf>,
+    /// Sessions are kept in memory only.
+    #[arg(skip)]
+    pub(crate) ephemeral: bool,
+}
+
+impl ComposeArgs {
+    /// A profile without patches.
+    pub(crate) fn of_profile(profile: impl Into<String>) -> Self {
+        Self { profile: profile.into(), patch: Vec::new(), ephemeral: false }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -104,12 +115,15 @@ pub(crate) struct RunArgs {
     /// What standard output gets.
     #[arg(long, value_enum, default_value = "text")]
     pub(crate) output: Output,
-    /// Continue this session.
+    /// Continue this session; a beginning of its id that no other has is enough.
     #[arg(long, value_name = "ID", conflicts_with = "continue_newest")]
     pub(crate) session: Option<String>,
     /// Continue the session of this directory that was used last.
     #[arg(long = "continue")]
     pub(crate) continue_newest: bool,
+    /// Keep nothing: the session is gone when the run ends.
+    #[arg(long, conflicts_with_all = ["session", "continue_newest"])]
+    pub(crate) ephemeral: bool,
     /// The directory to work in; the current one if not given.
     #[arg(long, value_name = "DIR")]
     pub(crate) cwd: Option<PathBuf>,
@@ -147,22 +161,6 @@ pub(crate) struct DemoArgs {
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum SessionCommand {
-    /// All sessions, the last used first.
-    List {
-        #[command(flatten)]
-        compose: ComposeArgs,
-    },
-    /// What happened in a session.
-    Show {
-        /// The session's id.
-        id: String,
-        #[command(flatten)]
-        compose: ComposeArgs,
-    },
-}
-
-#[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
     /// All rows in force, with the layers they come from.
     Dump(ComposeArgs),
@@ -195,7 +193,7 @@ pub(crate) struct ProfileArgs {
 
 impl ProfileArgs {
     pub(crate) fn compose(&self) -> ComposeArgs {
-        ComposeArgs { profile: self.profile.clone(), patch: Vec::new() }
+        ComposeArgs::of_profile(&self.profile)
     }
 }
 

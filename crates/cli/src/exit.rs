@@ -102,7 +102,15 @@ impl From<StoreError> for CliError {
             StoreError::NotFound { .. } | StoreError::InvalidId { .. } => {
                 (SESSION, "SESSION_NOT_FOUND")
             }
+            StoreError::Ambiguous { .. } => (SESSION, "SESSION_AMBIGUOUS"),
             StoreError::Busy { .. } => (SESSION, "SESSION_BUSY"),
+            StoreError::TurnOpen { .. } => (SESSION, "SESSION_INTERRUPTED"),
+            StoreError::OnlyReadable { .. } => (SESSION, "SESSION_READ_ONLY"),
+            StoreError::NoEvent { .. }
+            | StoreError::InsideTurn { .. }
+            | StoreError::FileExists { .. }
+            | StoreError::NotImported { .. } => (USAGE, "USAGE"),
+            StoreError::OtherContent { .. } => (SESSION, "SESSION_EXISTS"),
             StoreError::Unreadable { .. }
             | StoreError::Damaged(_)
             | StoreError::NewerFormat { .. } => (SESSION, "SESSION_UNREADABLE"),

@@ -1,6 +1,6 @@
 //! From arguments to a running host.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use reins_host::{Blueprint, Host};
@@ -24,8 +24,9 @@ pub(crate) struct Start {
 impl Start {
     /// The files and texts that rows come from; `extra` is a layer on top of all others.
     pub(crate) fn files(&self, args: &ComposeArgs, extra: Option<Layer>) -> Files {
-        let ComposeArgs { profile, patch } = args;
+        let ComposeArgs { profile, patch, ephemeral } = args;
         Files::new(self.home.clone(), profile.clone(), patch, self.additions.rows, extra)
+            .ephemeral(*ephemeral)
     }
 
     pub(crate) fn blueprint(
@@ -62,6 +63,22 @@ impl Start {
     /// Every plugin that rows may name.
     pub(crate) fn catalog(&self) -> Result<Catalog, CliError> {
         catalog(&self.additions.plugins)
+    }
+
+    /// A directory that was typed, by its real path.
+    pub(crate) fn directory(&self, what: &str, asked: &Path) -> Result<PathBuf, CliError> {
+        const HINT: &str = "give a directory that exists";
+        let hint = match what {
+            "--cwd" => format!("{HINT}, or leave --cwd out for the current one"),
+            _ => HINT.to_owned(),
+        };
+        let path = self.cwd.join(asked);
+        let problem = match std::fs::metadata(&path) {
+            Ok(found) if found.is_dir() => return Ok(path.canonicalize().unwrap_or(path)),
+            Ok(_) => format!("{what} `{}` is not a directory", asked.display()),
+            Err(e) => format!("{what} `{}`: {e}", asked.display()),
+        };
+        Err(CliError::usage(problem).with_hint(hint))
     }
 
     /// What a person types to run this program: its name when the search path leads to it, else

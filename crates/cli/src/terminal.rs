@@ -2,6 +2,7 @@
 
 use std::io::{IsTerminal, Write};
 
+use reins_world::Env;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use crate::exit::CliError;
@@ -50,6 +51,11 @@ pub(crate) fn print_json(text: &str) -> std::io::Result<()> {
 /// Whether a person sees how a run goes on.
 pub(crate) fn is_watched() -> bool {
     std::io::stderr().is_terminal()
+}
+
+/// Whether the terminal says that it can clear a line.
+pub(crate) fn can_redraw(env: &Env) -> bool {
+    env.get("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")
 }
 
 /// Whether a person sees that and the output.

@@ -29,7 +29,7 @@ pub use open::{Host, HostError, OpenOrder, Opened, SessionChoice};
 pub use reload::ReloadPolicy;
 pub use run::{Denied, RunEnd, RunOrder, RunOutcome, run};
 pub use source::{LayerSource, Stamp};
-pub use view::{SessionView, ViewError};
+pub use view::SessionView;
 
 /// The plugins of this crate.
 pub const PLUGINS: &[PluginDef] = &[default_model::PLUGIN, default_preset::PLUGIN, reload::PLUGIN];

@@ -8,9 +8,9 @@ use reins_agent::{
     TurnLimits,
 };
 use reins_kernel::{Row, RowError, RowWarning, Scope};
-use reins_schema::{CallConfig, Failure, Payload, SessionId, SessionRecovered};
+use reins_schema::{CallConfig, Failure, Payload, SessionId, SessionMoved, SessionRecovered};
 use reins_session::Status;
-use reins_store::{DamageKind, ListFilter, Listing, Store, StoreError};
+use reins_store::{Inspected, ListFilter, Listing, Store, StoreError};
 use reins_world::{Clock, FileKind, Fs};
 use tokio::sync::broadcast;
 
@@ -46,7 +46,8 @@ pub enum HostError {
     },
     /// The session belongs to another directory than the one asked for.
     #[error(
-        "session {session} belongs to `{}`, not to `{}`; leave --cwd out",
+        "session {session} belongs to `{}`, not to `{}`; leave --cwd out, or say that it belongs \
+         there from now on: reins session move {session} DIR",
         is.display(),
         asked.display()
     )]
@@ -66,8 +67,13 @@ pub enum HostError {
     NotUtf8(PathBuf),
     /// The session's directory is gone.
     #[error(
-        "the directory `{}` of session {session} does not exist; give another with --cwd",
-        is.display()
+        "{} of session {session} does not exist; say where it is now, with --cwd DIR or by: reins \
+         session move {session} DIR",
+        if is.as_os_str().is_empty() {
+            "the directory".to_owned()
+        } else {
+            format!("the directory `{}`", is.display())
+        }
     )]
     DirectoryGone {
         /// The session.
@@ -105,7 +111,7 @@ const FIRST_PRESET: &str = "standard";
 pub enum SessionChoice {
     /// A new one.
     New,
-    /// This one.
+    /// The one whose id is this, or begins so when no other does.
     Id(SessionId),
     /// The one of this directory that was used last.
     Newest,
@@ -132,8 +138,8 @@ pub struct OpenOrder {
 pub struct Opened {
     /// It.
     pub agent: Agent,
-    /// The log had a torn tail, which was cut off and kept.
-    pub recovered: Option<SessionRecovered>,
+    /// What was damaged in the log, and what was done about it.
+    pub recovered: Vec<SessionRecovered>,
 }
 
 impl Host {
@@ -250,7 +256,7 @@ impl Host {
     /// Any of [`HostError`].
     pub async fn open(&self, order: OpenOrder) -> Result<Opened, HostError> {
         self.refresh().await;
-        let Chosen { session, cwd, preset, last, next_seq } = self.choose(&order).await?;
+        let Chosen { session, cwd, moved, preset, last, next_seq } = self.choose(&order).await?;
         if cwd.to_str().is_none() {
             return Err(HostError::NotUtf8(cwd));
         }
@@ -287,10 +293,15 @@ impl Host {
         let session = agent.session();
         log::info!("session {session} is open, preset {preset} of generation {generation}");
         let recovered = match next_seq {
-            // It is the first thing that is written.
-            Some(seq) => recovered_at(&agent, seq).await,
-            None => None,
+            Some(seq) => recovered_since(&agent, seq).await,
+            None => Vec::new(),
         };
+        if let Some(moved) = moved
+            && let Err(error) = self.log_move(&agent, moved).await
+        {
+            agent.close().await;
+            return Err(error);
+        }
         Ok(Opened { agent, recovered })
     }
 
@@ -298,34 +309,42 @@ impl Host {
         let id = match &order.session {
             SessionChoice::New => {
                 let cwd = order.cwd.clone();
-                let session = SessionOrder::New;
-                return Ok(Chosen { session, cwd, preset: None, last: None, next_seq: None });
+                let (session, moved, preset) = (SessionOrder::New, None, None);
+                return Ok(Chosen { session, cwd, moved, preset, last: None, next_seq: None });
             }
-            SessionChoice::Id(id) => id.clone(),
+            SessionChoice::Id(begins) => self.services.store.find(begins.as_str()).await?,
             SessionChoice::Newest => self.newest(&order.cwd).await?,
         };
         let known = reins_agent::known_types(&self.scope().await);
-        let inspected = self.services.store.inspect(&id, known).await?;
-        let last = inspected.fold.request_header().map(|header| header.config.clone());
-        let is_torn = inspected.damage.iter().any(|damage| damage.kind == DamageKind::Torn);
-        let next_seq = is_torn.then(|| inspected.fold.next_seq());
-        let selected = inspected.fold.last_of(PresetSelected::TYPE).and_then(PresetSelected::of);
-        let header = inspected.header;
+        let Inspected { header, fold, .. } = self.services.store.inspect(&id, known).await?;
+        let last = fold.request_header().map(|header| header.config.clone());
+        let selected = fold.last_of(PresetSelected::TYPE).and_then(PresetSelected::of);
         let preset = selected.or(header.agent_preset).unwrap_or_else(|| FIRST_PRESET.to_owned());
-        let gone = self.directory(&header.cwd).await.is_none();
-        if order.explicit_cwd && !gone && !self.same_directory(&header.cwd, &order.cwd).await {
-            return Err(HostError::OtherDirectory {
-                session: id,
-                is: header.cwd,
-                asked: order.cwd.clone(),
-            });
+        let is = fold.cwd().to_owned();
+        // A header that was lost does not say any more where the session began.
+        let gone = is.as_os_str().is_empty() || self.directory(&is).await.is_none();
+        if order.explicit_cwd && !gone && !self.same_directory(&is, &order.cwd).await {
+            return Err(HostError::OtherDirectory { session: id, is, asked: order.cwd.clone() });
         }
         if gone && !order.explicit_cwd {
-            return Err(HostError::DirectoryGone { session: id, is: header.cwd });
+            return Err(HostError::DirectoryGone { session: id, is });
         }
-        let cwd = if order.explicit_cwd { order.cwd.clone() } else { header.cwd };
-        let session = SessionOrder::Resume(id);
-        Ok(Chosen { session, cwd, preset: Some(preset), last, next_seq })
+        let to = order.cwd.clone();
+        let moved = gone.then(|| SessionMoved { from: is.clone(), to: to.clone() });
+        let cwd = if order.explicit_cwd { to } else { is };
+        let (session, next_seq) = (SessionOrder::Resume(id), Some(fold.next_seq()));
+        Ok(Chosen { session, cwd, moved, preset: Some(preset), last, next_seq })
+    }
+
+    /// From now on `--continue` finds the session in its new directory.
+    async fn log_move(&self, agent: &Agent, moved: SessionMoved) -> Result<(), HostError> {
+        let session = agent.session().clone();
+        let failed = |reason: String| HostError::Agent(AgentError::Start { session, reason });
+        let draft = match Payload::SessionMoved(moved).draft(Vec::new()) {
+            Ok(draft) => draft,
+            Err(error) => return Err(failed(error.to_string())),
+        };
+        agent.commit(draft).await.map(drop).map_err(|refusal| failed(refusal.0))
     }
 
     /// The preset of new sessions.
@@ -366,13 +385,12 @@ impl Host {
     }
 
     async fn newest(&self, cwd: &Path) -> Result<SessionId, HostError> {
-        let listing = self.services.store.list(ListFilter::default()).await?;
-        for session in listing.sessions {
-            if self.same_directory(&session.header.cwd, cwd).await {
-                return Ok(session.header.id);
-            }
-        }
-        Err(HostError::NoneHere { cwd: cwd.to_owned(), unreadable: listing.damaged.len() })
+        let cwd = cwd.to_owned();
+        let limit = Some(1);
+        let wanted = ListFilter { cwd: Some(cwd.clone()), limit, ..ListFilter::default() };
+        let listing = self.services.store.list(wanted).await?;
+        let newest = listing.sessions.into_iter().next().map(|session| session.header.id);
+        newest.ok_or(HostError::NoneHere { cwd, unreadable: listing.damaged.len() })
     }
 
     /// Whether both name one directory, also through links.
@@ -455,24 +473,30 @@ fn advice(unreadable: usize) -> String {
 struct Chosen {
     session: SessionOrder,
     cwd: PathBuf,
+    /// Its directory is gone, and another was given.
+    moved: Option<SessionMoved>,
     /// The preset that the session used last; a new one has none yet.
     preset: Option<String>,
     last: Option<CallConfig>,
-    /// The number of the next event of a log with a torn tail.
+    /// The number of the next event of a session that there was before.
     next_seq: Option<u64>,
 }
 
-/// What was cut off the log when it was opened; waits for the event.
-async fn recovered_at(agent: &Agent, seq: u64) -> Option<SessionRecovered> {
+/// What opening found in the log. It was written before the agent could be used.
+async fn recovered_since(agent: &Agent, seq: u64) -> Vec<SessionRecovered> {
     let (mut events, mut status) = (agent.events(seq), agent.status());
-    let event = tokio::select! {
-        biased;
-        event = events.next() => event?,
-        // Nothing is written any more.
-        _ = status.wait_for(|status| *status == Status::Dead) => return None,
-    };
-    match Payload::read(&event.body) {
-        Ok(Payload::SessionRecovered(recovered)) => Some(recovered),
-        _ => None,
+    let mut recovered = Vec::new();
+    for _ in seq..agent.next_seq() {
+        let event = tokio::select! {
+            biased;
+            event = events.next() => event,
+            // Nothing is written any more.
+            _ = status.wait_for(|status| *status == Status::Dead) => None,
+        };
+        let Some(event) = event else { break };
+        if let Ok(Payload::SessionRecovered(facts)) = Payload::read(&event.body) {
+            recovered.push(facts);
+        }
     }
+    recovered
 }

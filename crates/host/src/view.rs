@@ -4,58 +4,55 @@ use reins_schema::{Event, Payload, SessionId, Usage};
 use reins_session::KnownTypes;
 use reins_store::{Inspected, Store, StoreError};
 
-/// A session's events, decoded page by page.
+/// A session that is looked at; nothing is written, and somebody else may write it meanwhile.
 pub struct SessionView {
-    /// The session.
-    pub session: SessionId,
-    /// Turns that ended.
+    /// What it is now.
+    pub inspected: Inspected,
+    /// Turns that ended, of the events that were read.
     pub turns: u64,
-    /// Of all attempts.
+    /// Of all attempts that were read.
     pub usage: Usage,
-    /// All events in order.
+    /// Events that were read.
     pub events: u64,
-    /// Why it is not all of the session, or why the session cannot be opened.
-    pub problem: Option<StoreError>,
 }
-
-/// Why a session cannot be shown.
-#[derive(Debug, thiserror::Error)]
-#[error(transparent)]
-pub struct ViewError(#[from] pub StoreError);
 
 /// Events read at once.
 const PAGE: usize = 512;
 
 impl SessionView {
-    /// Reads a session from its start and hands every event that can be read to `each`.
+    /// Looks at a session.
     ///
     /// # Errors
-    /// No such session. Whatever else is wrong is [`SessionView::problem`].
-    pub async fn read(
+    /// Absent, written by a newer version, unreadable. Damage is no error.
+    pub async fn open(
         store: &dyn Store,
-        session: &SessionId,
-        each: &mut (dyn FnMut(&Event) + Send),
-    ) -> Result<Self, ViewError> {
-        let (turns, usage) = (0, Usage::default());
-        let mut view = Self { session: session.clone(), turns, usage, events: 0, problem: None };
-        let inspected = store.inspect(session, KnownTypes::default()).await;
-        view.problem = match inspected {
-            Ok(Inspected { damage, .. }) => damage.into_iter().next().map(StoreError::Damaged),
-            Err(error @ (StoreError::NotFound { .. } | StoreError::InvalidId { .. })) => {
-                return Err(error.into());
-            }
-            Err(error) => Some(error),
-        };
-        let mut next = 0;
-        while let Ok(page) = store.read(session, next, PAGE).await {
-            let Some(last) = page.last() else { break };
-            next = last.seq.saturating_add(1);
+        id: &SessionId,
+        known: KnownTypes,
+    ) -> Result<Self, StoreError> {
+        let inspected = store.inspect(id, known).await?;
+        Ok(Self { inspected, turns: 0, usage: Usage::default(), events: 0 })
+    }
+
+    /// Hands every event from number `from` on to `each`, in order. Lost numbers are passed over.
+    ///
+    /// # Errors
+    /// Of the store, and the first one of `each`.
+    pub async fn read<E: From<StoreError>>(
+        &mut self,
+        store: &dyn Store,
+        from: u64,
+        mut each: impl FnMut(&Event) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut next = from;
+        loop {
+            let page = store.read(&self.inspected.header.id, next, PAGE).await?;
+            let Some(last) = page.last() else { return Ok(()) };
+            next = last.seq + 1;
             for event in &page {
-                view.count(event);
-                each(event);
+                self.count(event);
+                each(event)?;
             }
         }
-        Ok(view)
     }
 
     fn count(&mut self, event: &Event) {

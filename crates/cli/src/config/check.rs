@@ -214,7 +214,7 @@ async fn check_profile(
     is_well: bool,
     (fine, errors): (&mut Fine, &mut Vec<String>),
 ) -> Result<(), CliError> {
-    let args = ComposeArgs { profile: name, patch: Vec::new() };
+    let args = ComposeArgs::of_profile(name);
     let below = start.files(&args, None).below_settings();
     let is_shipped = below.is_ok_and(|layers| layers.iter().all(|layer| layer.file.is_none()));
     let checked = match Host::start(start.blueprint(&args, None)?).await {

@@ -9,7 +9,7 @@ use crate::layers::{DEFAULT_PROFILE, profile_description};
 use crate::start::{Start, row_errors};
 
 pub(super) fn list(start: &Start) -> Result<String, CliError> {
-    let args = ComposeArgs { profile: DEFAULT_PROFILE.to_owned(), patch: Vec::new() };
+    let args = ComposeArgs::of_profile(DEFAULT_PROFILE);
     let found = start.files(&args, None).profiles().map_err(|errors| row_errors(&errors))?;
     let lines = found.names.iter().map(|name| {
         let default = if name == DEFAULT_PROFILE { "default" } else { "" };
@@ -41,7 +41,7 @@ pub(super) fn one(start: &Start, name: &str) -> Result<String, CliError> {
 }
 
 fn layers(start: &Start, name: &str) -> Result<Vec<Layer>, Vec<RowError>> {
-    let args = ComposeArgs { profile: name.to_owned(), patch: Vec::new() };
+    let args = ComposeArgs::of_profile(name);
     start.files(&args, None).below_settings()
 }
 

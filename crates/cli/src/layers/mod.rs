@@ -1,5 +1,6 @@
 //! The layers of a process: a profile's bundles and rows, the user's files, and presets.
 
+mod ephemeral;
 mod file;
 mod preset;
 mod profile;
@@ -29,6 +30,8 @@ pub struct Files {
     added: Option<&'static str>,
     /// On top of all others; only this process has it.
     extra: Option<Layer>,
+    /// Nothing of a session is kept.
+    ephemeral: bool,
 }
 
 /// The layers of a shipped profile, whatever files there are.
@@ -69,7 +72,13 @@ impl Files {
     ) -> Self {
         let patch = |path: &PathBuf| Patch { path: of_option(path), first: OnceLock::new() };
         let patches = patches.iter().map(patch).collect();
-        Self { home, home_seen: OnceLock::new(), profile, patches, added, extra }
+        let home_seen = OnceLock::new();
+        Self { home, home_seen, profile, patches, added, extra, ephemeral: false }
+    }
+
+    /// As they are, but sessions are kept in memory only.
+    pub(crate) fn ephemeral(self, ephemeral: bool) -> Self {
+        Self { ephemeral, ..self }
     }
 
     pub(crate) fn settings(&self) -> PathBuf {
@@ -158,7 +167,10 @@ impl LayerSource for Files {
         read.extend(self.patches.iter().map(|patch| self.patch(patch)));
         read.extend(self.extra.clone().map(Ok));
         if read.iter().all(Result::is_ok) {
-            return Ok(read.into_iter().flatten().collect());
+            let mut layers: Vec<Layer> = read.into_iter().flatten().collect();
+            let last = self.ephemeral.then(|| ephemeral::layer(&layers));
+            layers.extend(last);
+            return Ok(layers);
         }
         // What the others show by themselves is told along, so that nobody has to try again for it.
         let told = read.into_iter().map(|layer| layer.map_or_else(|e| e, |layer| layer.errors()));

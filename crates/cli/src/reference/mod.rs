@@ -17,7 +17,7 @@ use crate::terminal;
 /// The JSON Schema of the files that hold rows.
 pub(crate) fn schema(start: &Start) -> Result<String, CliError> {
     let catalog = start.catalog()?;
-    let args = ComposeArgs { profile: DEFAULT_PROFILE.to_owned(), patch: Vec::new() };
+    let args = ComposeArgs::of_profile(DEFAULT_PROFILE);
     // Who mends a broken file wants the schema all the more.
     let composition = start.compose(&args).or_else(|error| {
         terminal::note(&format!(

@@ -8,7 +8,7 @@ mod progress;
 mod prompt;
 mod screen;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 use reins_agent::{Agent, TurnLimits};
@@ -19,6 +19,7 @@ use reins_schema::{Event, Payload, SessionId, SessionRecovered, TurnEndReason};
 use crate::args::{Output, RunArgs};
 use crate::debug::Watch;
 use crate::exit::{self, CliError};
+use crate::session::recovered;
 use crate::signals::Signals;
 use crate::start::Start;
 use crate::terminal;
@@ -33,11 +34,10 @@ use progress::Progress;
 use prompt::Asked;
 pub(crate) use prompt::Typed;
 
-const CWD_HINT: &str = "give a directory that exists, or leave --cwd out for the current one";
-
 /// Runs one prompt and returns the exit code. Every outcome, also an early error, is reported in
 /// the chosen output form.
-pub(crate) async fn run(start: &Start, args: RunArgs) -> u8 {
+pub(crate) async fn run(start: &Start, mut args: RunArgs) -> u8 {
+    args.compose.ephemeral = args.ephemeral;
     let output = args.output;
     let began = Instant::now();
     let opened = async {
@@ -72,8 +72,11 @@ pub(crate) async fn open(
     extra: Option<Layer>,
     typed: impl Future<Output = Result<Typed, CliError>>,
 ) -> Result<Opened, CliError> {
-    let lasting = extra.is_none();
-    let cwd = directory(start, args.cwd.as_ref())?;
+    let lasting = extra.is_none() && !args.ephemeral;
+    let cwd = match &args.cwd {
+        Some(asked) => start.directory("--cwd", asked)?,
+        None => start.cwd.clone(),
+    };
     let host = signals.before(start.host(&args.compose, extra)).await?;
     let news = News::of(&host);
     if let Some(note) = unread(start, &cwd, &host.scope().await) {
@@ -103,10 +106,10 @@ pub(crate) async fn open(
     match signals.before(opening).await {
         Ok((opened, prompt)) => {
             let agent = opened.agent;
-            output::name(agent.session());
-            if let Some(recovered) = opened.recovered {
-                told(start, agent.session(), &recovered);
+            for facts in &opened.recovered {
+                told(&host, agent.session(), facts).await;
             }
+            output::name(agent.session(), opened.recovered, args.ephemeral);
             Ok(Opened { host, news, agent, prompt, signals, output: args.output, lasting })
         }
         Err(error) => {
@@ -170,29 +173,10 @@ fn unread(start: &Start, cwd: &Path, scope: &Scope) -> Option<String> {
     found.unread()
 }
 
-/// Damage that was found and cut is told in every output form.
-fn told(start: &Start, session: &SessionId, recovered: &SessionRecovered) {
-    let kept = start.home.join("sessions").join(session.as_str()).join(&recovered.kept_in);
-    let bytes = terminal::count(recovered.cut_bytes, "byte");
-    let were = if recovered.cut_bytes == 1 { "was cut off and is" } else { "were cut off and are" };
-    terminal::note(&format!(
-        "reins: the log was damaged: {}; {bytes} {were} kept in {}",
-        recovered.damage,
-        kept.display()
-    ));
-}
-
-fn directory(start: &Start, asked: Option<&PathBuf>) -> Result<PathBuf, CliError> {
-    let Some(asked) = asked else { return Ok(start.cwd.clone()) };
-    let path = start.cwd.join(asked);
-    match std::fs::metadata(&path) {
-        Ok(found) if found.is_dir() => Ok(path.canonicalize().unwrap_or(path)),
-        Ok(_) => Err(CliError::usage(format!("--cwd `{}` is not a directory", asked.display()))
-            .with_hint(CWD_HINT)),
-        Err(e) => {
-            Err(CliError::usage(format!("--cwd `{}`: {e}", asked.display())).with_hint(CWD_HINT))
-        }
-    }
+/// Damage that was found is told in every output form.
+async fn told(host: &Host, session: &SessionId, facts: &SessionRecovered) {
+    let folder = host.store().path(session).await.ok();
+    terminal::note(&format!("reins: the log was damaged: {}", recovered(facts, folder.as_deref())));
 }
 
 fn exit_code(outcome: &RunOutcome, signal: Option<u8>) -> u8 {

@@ -5,11 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use reins_host::{Denied, RunEnd, RunOutcome};
-use reins_schema::{Event, FailureCode, SessionId, TurnEndReason, Usage};
+use reins_schema::{Event, FailureCode, SessionId, SessionRecovered, TurnEndReason, Usage};
 use serde::Serialize;
 
 use crate::args::Output;
 use crate::exit::{self, CliError};
+use crate::session::RecoveredObject;
 use crate::signals::asked_to_end;
 use crate::{debug, terminal};
 
@@ -33,6 +34,8 @@ struct Object<'a> {
     kind: Option<&'static str>,
     schema: &'static str,
     session: Option<&'a str>,
+    ephemeral: bool,
+    recovered: Vec<RecoveredObject>,
     turn: Option<u64>,
     reason: &'a str,
     text: &'a str,
@@ -70,13 +73,29 @@ static PRINTED: AtomicBool = AtomicBool::new(false);
 /// Standard output takes no more, which was said.
 static LOST: AtomicBool = AtomicBool::new(false);
 
-/// The session of this process.
-static SESSION: OnceLock<SessionId> = OnceLock::new();
+/// The session of this process, once it is open.
+static SESSION: OnceLock<Named> = OnceLock::new();
+
+struct Named {
+    id: SessionId,
+    recovered: Vec<SessionRecovered>,
+    ephemeral: bool,
+}
 
 /// From now on every result names this session.
-pub(super) fn name(session: &SessionId) {
+pub(super) fn name(session: &SessionId, recovered: Vec<SessionRecovered>, ephemeral: bool) {
     // A process has one session; a second name would change nothing.
-    drop(SESSION.set(session.clone()));
+    drop(SESSION.set(Named { id: session.clone(), recovered, ephemeral }));
+}
+
+/// What was recovered when the session was opened.
+fn recovered() -> Vec<RecoveredObject> {
+    let recovered = SESSION.get().map(|named| named.recovered.as_slice()).unwrap_or_default();
+    recovered.iter().map(RecoveredObject::of).collect()
+}
+
+fn is_ephemeral() -> bool {
+    SESSION.get().is_some_and(|named| named.ephemeral)
 }
 
 /// Reports an error before there was a turn, and returns its exit code.
@@ -94,7 +113,9 @@ pub(crate) fn without_turn(output: Output, error: &CliError, elapsed: Duration) 
         &Object {
             kind: (output == Output::StreamJson).then_some("result"),
             schema: SCHEMA,
-            session: SESSION.get().map(SessionId::as_str),
+            session: SESSION.get().map(|named| named.id.as_str()),
+            ephemeral: is_ephemeral(),
+            recovered: recovered(),
             turn: None,
             reason: if is_signal { "aborted" } else { "error" },
             text: "",
@@ -131,6 +152,8 @@ pub(super) fn end(output: Output, report: &Report<'_>, code: u8) -> u8 {
                 kind: (output == Output::StreamJson).then_some("result"),
                 schema: SCHEMA,
                 session: Some(report.session.as_str()),
+                ephemeral: is_ephemeral(),
+                recovered: recovered(),
                 turn: outcome.turn,
                 reason: reason(&outcome.end),
                 text: &outcome.text,

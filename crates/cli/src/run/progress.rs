@@ -24,7 +24,7 @@ pub(super) struct Progress {
 impl Progress {
     pub(super) fn start(output: Output, env: &Env) -> Self {
         let watched = output == Output::Text && terminal::is_watched();
-        Self { output, screen: watched.then(|| Mutex::new(Screen::new(can_redraw(env)))) }
+        Self { output, screen: watched.then(|| Mutex::new(Screen::new(terminal::can_redraw(env)))) }
     }
 
     /// The part that sees events, and the part that keeps the status line alive.
@@ -32,11 +32,6 @@ impl Progress {
         let screen = self.screen.as_ref();
         (Show { output: self.output, broken: false, screen }, Ticker { screen })
     }
-}
-
-/// Whether the terminal says that it can clear a line.
-fn can_redraw(env: &Env) -> bool {
-    env.get("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")
 }
 
 pub(super) struct Show<'a> {

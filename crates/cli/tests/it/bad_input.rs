@@ -14,9 +14,11 @@ use reins_testkit::{Bin, Fault, Finished, StrictServer, script};
 use serde_json::Value;
 
 /// The keys of the object of `--output json`.
-const KEYS: [&str; 11] = [
+const KEYS: [&str; 13] = [
     "schema",
     "session",
+    "ephemeral",
+    "recovered",
     "turn",
     "reason",
     "text",
@@ -302,7 +304,8 @@ async fn wrong_sessions_are_refused() {
             &["hi", "--session", &id, "--cwd", "folder"],
             2,
             format!(
-                "session {id} belongs to `{}`, not to `{}`; leave --cwd out",
+                "session {id} belongs to `{}`, not to `{}`; leave --cwd out, or say that it \
+                 belongs there from now on: reins session move {id} DIR",
                 project.display(),
                 folder.display()
             ),

@@ -222,7 +222,7 @@ async fn a_torn_tail_that_was_cut_is_told() {
             line.starts_with("reins: the log was damaged: ") && line.contains(&damage),
             "{line}"
         );
-        assert!(line.contains("9 bytes were cut off and are kept in "), "{line}");
+        assert!(line.contains("; 9 bytes are kept in "), "{line}");
         let kept = line.rsplit(' ').next().unwrap();
         assert_eq!(std::fs::read(kept).unwrap(), b"{\"seq\":99", "{line}");
 

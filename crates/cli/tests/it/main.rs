@@ -20,6 +20,7 @@ mod reference;
 mod reload;
 mod rows;
 mod session_format;
+mod sessions;
 mod steps;
 mod terminal;
 mod words;

@@ -14,8 +14,8 @@ impl Core {
         self.answer(Effect::CommitAnswered { ticket, result });
     }
 
-    /// What a contribution may write: its own registered types, surface replaces, and the
-    /// requests that it makes outside the loop.
+    /// What a contribution may write: its own registered types, surface replaces, the requests that
+    /// it makes outside the loop, and that the session belongs to another directory.
     fn admitted(&self, mut draft: Draft) -> Result<Draft, Refusal> {
         let kind = draft.kind.as_str();
         if !Payload::is_core(kind) {
@@ -36,7 +36,9 @@ impl Core {
             return Ok(draft);
         }
         let replaces = matches!(draft.surface, Some(SurfaceOp::Replace(..)));
-        if replaces || self.is_side_request(&draft) {
+        // Where a session belongs is a matter of who opens it, not of the conversation.
+        let moves = matches!(Payload::read(&draft), Ok(Payload::SessionMoved(_)));
+        if replaces || moves || self.is_side_request(&draft) {
             return Ok(draft);
         }
         Err(Refusal(format!("only the loop itself writes `{kind}`; a plugin may replace a span")))

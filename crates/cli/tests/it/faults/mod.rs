@@ -22,9 +22,11 @@ const AT_ONCE: usize = 4;
 /// How much the clock of the log may differ from the one that waits.
 const CLOCK_SLACK_MS: i64 = 20;
 /// All keys of a result, in order.
-const KEYS: [&str; 11] = [
+const KEYS: [&str; 13] = [
     "schema",
     "session",
+    "ephemeral",
+    "recovered",
     "turn",
     "reason",
     "text",
