@@ -92,8 +92,12 @@ impl Index {
         summarise: &Summarise<'_>,
         progress: &Progressing<'_>,
     ) -> Result<Listing, StoreError> {
-        let ids = medium.ids()?;
-        let mut known = self.kept.load();
+        // Side by side: the one waits for folders, the other for rows.
+        let (ids, mut known) = thread::scope(|scope| {
+            let known = scope.spawn(|| self.kept.load());
+            (medium.ids(), known.join().unwrap_or_else(|panic| resume_unwind(panic)))
+        });
+        let ids = ids?;
         let pairs = ids.sessions.into_iter().map(|id| {
             let row = known.remove(&id);
             (id, row)
@@ -118,16 +122,6 @@ impl Index {
         readable.truncate(filter.limit.unwrap_or(usize::MAX));
         listing.sessions = with_states(medium, readable);
         Ok(listing)
-    }
-
-    /// Keeps what is known of a session, so that the next list need not read it. Best effort.
-    #[cfg_attr(not(test), expect(dead_code, reason = "lists find out what changed"))]
-    pub(crate) fn note(&self, row: SummaryRow) {
-        match row.problem {
-            None => self.kept.store(&[Entry::sound(row)], &[]),
-            // The next list notes also what else it saw of it.
-            Some(_) => self.forget(&row.header.id),
-        }
     }
 
     /// Forgets what is known of a session: it is gone, or changed in a way that its stamp does not

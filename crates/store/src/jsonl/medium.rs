@@ -271,13 +271,18 @@ impl Medium for JsonlMedium {
         let folder = Folder::of(&self.sessions, id).ok()?;
         // Without an error: it is there.
         let is_there = |path: PathBuf| path.symlink_metadata().is_ok();
-        let meta = match fs::metadata(folder.segment_path(active)) {
-            Ok(meta) => meta,
-            // Of an archived session the last one is sealed as well.
-            Err(_) => fs::metadata(folder.sealed_path(active)).ok()?,
-        };
         let next = active.checked_add(1)?;
-        if is_there(folder.segment_path(next)) || is_there(folder.sealed_path(next)) {
+        let (meta, is_followed) = match fs::metadata(folder.segment_path(active)) {
+            // Segments are sealed in order, so the next one is not.
+            Ok(meta) => (meta, is_there(folder.segment_path(next))),
+            // Of an archived session the last one is sealed as well.
+            Err(_) => {
+                let meta = fs::metadata(folder.sealed_path(active)).ok()?;
+                let next = [folder.segment_path(next), folder.sealed_path(next)];
+                (meta, next.into_iter().any(is_there))
+            }
+        };
+        if is_followed {
             return None;
         }
         let changed_ns = meta.mtime().saturating_mul(1_000_000_000);

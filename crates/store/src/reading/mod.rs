@@ -5,6 +5,7 @@ mod branches;
 mod fold;
 mod header;
 mod lines;
+mod moved;
 mod plan;
 mod reader;
 mod recent;
@@ -23,6 +24,7 @@ use crate::medium::Medium;
 
 pub(crate) use fold::{Folded, Start, fold_log};
 pub(crate) use header::{StoredHeader, mend_header, read_header};
+pub(crate) use moved::last_move;
 pub(crate) use reader::{Found, Reader};
 pub(crate) use recent::last_events;
 

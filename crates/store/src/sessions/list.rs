@@ -7,7 +7,7 @@ use reins_session::KnownTypes;
 
 use super::{Sessions, silent};
 use crate::index::SummaryRow;
-use crate::reading::{Found, Reader, Source, last_events};
+use crate::reading::{Found, Reader, Source, last_events, last_move};
 use crate::{ListFilter, Listing, StoreError};
 
 /// How much of a log is searched for the first prompt.
@@ -16,8 +16,9 @@ const PROMPT_WITHIN: u64 = 256 << 10;
 /// A longer log without a snapshot is not folded for a list.
 const FOLDED_MAX: u64 = 4 << 20;
 
-/// Of such a log so much of the end is read.
+/// Of such a log so much of the end is read, and so much when no turn begins or ends there.
 const END_BYTES: u64 = 256 << 10;
+const END_BYTES_MAX: u64 = 16 << 20;
 
 const PROMPT_BYTES: usize = 400;
 
@@ -71,11 +72,14 @@ impl Sessions {
     }
 }
 
-/// The state as the end of the log shows it.
+/// The state as the end of the log shows it, and its bytes.
 fn glance(source: &Source, cwd: PathBuf) -> Result<State, StoreError> {
-    let recent = last_events(source, END_BYTES)?;
+    let mut recent = last_events(source, END_BYTES)?;
+    if recent.in_turn.is_none() {
+        recent = last_events(source, END_BYTES_MAX)?;
+    }
     Ok(State {
-        cwd,
+        cwd: last_move(source)?.map_or(cwd, |moved| moved.to),
         events: recent.last.map_or(0, |(at, _)| at.seq.saturating_add(1)),
         // A turn that began before is still going on.
         in_turn: recent.in_turn.unwrap_or(true),

@@ -9,7 +9,7 @@ use reins_store::{JsonlStore, ListFilter, Store, StoreConfig, StoreError};
 
 use crate::setup::{append, create, folder, header, id, inspect, note, on_disk, open, store};
 
-const HOME: &str = "REINS_STORE_TEST_HOME";
+pub(crate) const HOME: &str = "REINS_STORE_TEST_HOME";
 
 /// A store whose segments are full after some ten events.
 fn rolling(home: &Path) -> JsonlStore {
@@ -90,7 +90,7 @@ fn start_writer(home: &Path) -> Child {
     start("crash::writer_process", home)
 }
 
-fn start(test: &str, home: &Path) -> Child {
+pub(crate) fn start(test: &str, home: &Path) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", test, "--nocapture"]).env(HOME, home);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()

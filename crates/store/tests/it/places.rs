@@ -14,7 +14,7 @@ fn skipped(needs: &str) {
     reins_testkit::needs_condition(needs, false).unwrap();
 }
 
-struct Mounted<'a>(&'a Path);
+pub(crate) struct Mounted<'a>(&'a Path);
 
 impl Drop for Mounted<'_> {
     fn drop(&mut self) {
@@ -23,7 +23,7 @@ impl Drop for Mounted<'_> {
 }
 
 /// A small file system of its own, for root.
-fn tmpfs(at: &Path) -> Option<Mounted<'_>> {
+pub(crate) fn tmpfs(at: &Path) -> Option<Mounted<'_>> {
     match rustix::mount::mount("none", at, "tmpfs", MountFlags::empty(), c"size=2m") {
         Ok(()) => Some(Mounted(at)),
         Err(_) => {
