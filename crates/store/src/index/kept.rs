@@ -4,9 +4,9 @@
 //! Nothing is synced: after a power cut the checksums of the rows tell whether they are right.
 
 use std::collections::HashMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, Permissions};
 use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -177,14 +177,15 @@ fn open(path: &Path) -> Result<Connection, Trouble> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(Trouble::Absent),
         Err(error) => return Err(Trouble::Unavailable(error.to_string())),
     }
-    match File::open(path) {
+    // Not by opening: closing any handle of the file ends the locks of this process on it.
+    match rustix::fs::access(path, rustix::fs::Access::READ_OK).map_err(io::Error::from) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             return Err(Trouble::Broken(error.to_string()));
         }
         Err(error) => return Err(Trouble::Unavailable(error.to_string())),
-        Ok(_) => {}
+        Ok(()) => {}
     }
-    let connection = connect(path)?;
+    let connection = connect(path, OpenFlags::empty())?;
     match versions(&connection)? {
         (APPLICATION, VERSION) => Ok(connection),
         // Made and not yet filled: another process is about to, or was killed there.
@@ -196,8 +197,8 @@ fn open(path: &Path) -> Result<Connection, Trouble> {
     }
 }
 
-fn connect(path: &Path) -> Result<Connection, Trouble> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+fn connect(path: &Path, more: OpenFlags) -> Result<Connection, Trouble> {
+    let flags = more | OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(BUSY_WAIT)?;
     connection.pragma_update(None, "synchronous", "OFF")?;
@@ -216,10 +217,8 @@ fn is_empty(connection: &Connection) -> Result<bool, Trouble> {
 /// Makes the file, for its owner only, unless another process just did.
 fn make(path: &Path) -> Result<Connection, Trouble> {
     let unavailable = |error: io::Error| Trouble::Unavailable(error.to_string());
-    let mut options = OpenOptions::new();
-    let options = options.write(true).create(true).truncate(false).mode(0o600);
-    drop(options.open(path).map_err(unavailable)?);
-    let mut connection = connect(path)?;
+    let mut connection = connect(path, OpenFlags::SQLITE_OPEN_CREATE)?;
+    fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(unavailable)?;
     connection.pragma_update(None, "page_size", PAGE_BYTES)?;
     set_up(&mut connection)?;
     Ok(connection)

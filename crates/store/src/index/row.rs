@@ -204,9 +204,9 @@ pub(super) struct Row {
 impl Row {
     /// What it says, when that still holds.
     pub(super) fn if_fresh(self, medium: &dyn Medium, id: &SessionId) -> Option<Entry> {
-        // That one is shown again changes nothing in its log.
-        let is_shown_again = self.archived && !medium.is_archived(id);
-        if is_shown_again || !self.seen.is_now(medium, id) {
+        // To archive, or to show again, may change nothing in the log.
+        let is_moved = self.archived != medium.is_archived(id);
+        if is_moved || !self.seen.is_now(medium, id) {
             return None;
         }
         let seen = Some(self.seen);

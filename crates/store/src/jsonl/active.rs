@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::durable::Durable;
+use super::durable::{Durable, Form};
 use super::files;
 use crate::StoreError;
 use crate::medium::Active;
@@ -24,6 +24,7 @@ pub(crate) struct JsonlActive {
 impl JsonlActive {
     /// Opens a file for appending whose length must be `length`.
     pub(crate) fn open(durable: &Durable, path: &Path, length: u64) -> Result<Self, StoreError> {
+        own(durable, path)?;
         let file = files::open(files::private().append(true), path)?;
         let (durable, path) = (durable.clone(), path.to_path_buf());
         let active = Self { durable, file, path, length, synced: length };
@@ -57,6 +58,14 @@ impl JsonlActive {
         };
         Err(StoreError::Lost { path: self.path.clone(), change })
     }
+}
+
+/// A file that has another name, in a copy made with links, gives way to a copy of its own before
+/// it is changed.
+pub(crate) fn own(durable: &Durable, path: &Path) -> Result<(), StoreError> {
+    let mut file = files::open_to_read(path)?;
+    let meta = file.metadata().map_err(|e| StoreError::io(path, e))?;
+    if meta.nlink() > 1 { durable.publish(path, &mut file, Form::Plain) } else { Ok(()) }
 }
 
 impl Active for JsonlActive {

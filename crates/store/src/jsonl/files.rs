@@ -25,16 +25,17 @@ pub(crate) fn private() -> OpenOptions {
 }
 
 /// Opens a file with these options and requires it to be one: what else may stand there would
-/// block, or never end.
+/// block, never end, or with a link lead out of the folder, which may come from elsewhere.
 pub(crate) fn open(options: &mut OpenOptions, path: &Path) -> Result<File, StoreError> {
-    let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
+    use rustix::fs::OFlags;
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW;
     options.custom_flags(i32::try_from(flags.bits()).unwrap_or(0));
     let opened = options.open(path).and_then(|file| Ok((file.metadata()?, file)));
     match opened {
         Ok((meta, file)) => require_file(path, &meta).map(|()| file),
         Err(e) => {
-            // Sockets, and pipes without a reader, refuse to be opened.
-            if let Ok(meta) = fs::metadata(path) {
+            // Links, sockets, and pipes without a reader, refuse to be opened.
+            if let Ok(meta) = fs::symlink_metadata(path) {
                 require_file(path, &meta)?;
             }
             Err(StoreError::io(path, e))
@@ -64,6 +65,7 @@ pub(crate) fn what_stands(meta: &fs::Metadata) -> Option<&'static str> {
     match () {
         () if kind.is_file() => None,
         () if kind.is_dir() => Some("a folder stands where a file belongs"),
+        () if kind.is_symlink() => Some("a symbolic link stands where a file belongs"),
         () if kind.is_fifo() => Some("a FIFO stands where a file belongs"),
         () if kind.is_socket() => Some("a socket stands where a file belongs"),
         () => Some("a device stands where a file belongs"),

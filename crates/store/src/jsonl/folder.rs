@@ -23,6 +23,12 @@ const REMOVED: &str = ".old-";
 /// How many ids are compared with one that is not there.
 const NAMES_MAX: usize = 100_000;
 
+/// Names of segments have eight digits.
+pub(crate) const NUMBER_MAX: u32 = 99_999_999;
+
+/// How often a folder is listed while numbers are missing.
+const LISTINGS_MAX: u32 = 4;
+
 /// Where everything of one session is.
 #[derive(Clone, Debug)]
 pub(crate) struct Folder {
@@ -96,9 +102,25 @@ impl Folder {
         self.path.join(format!("{number:08}.log.zst"))
     }
 
-    /// The segments by number. Of one that is there in both forms the sealed one counts: it was
-    /// whole before it got its name.
+    /// The segments by number. A number that is missing is believed when two looks agree: while
+    /// a segment is sealed, one listing of a large folder may show neither of its names.
     pub(crate) fn segment_infos(&self) -> Result<Vec<SegmentInfo>, StoreError> {
+        let mut infos = self.listed()?;
+        for _ in 1..LISTINGS_MAX {
+            if infos.windows(2).all(|two| two[0].number + 1 == two[1].number) {
+                break;
+            }
+            let before = std::mem::replace(&mut infos, self.listed()?);
+            if before.iter().map(|it| it.number).eq(infos.iter().map(|it| it.number)) {
+                break;
+            }
+        }
+        Ok(infos)
+    }
+
+    /// Of one that is there in both forms the sealed one counts: it was
+    /// whole before it got its name.
+    fn listed(&self) -> Result<Vec<SegmentInfo>, StoreError> {
         let io = |e| StoreError::io(&self.path, e);
         let mut infos = BTreeMap::new();
         for entry in fs::read_dir(&self.path).map_err(io)? {

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use reins_schema::SessionId;
 
-use super::active::JsonlActive;
+use super::active::{self, JsonlActive};
 use super::durable::{Durable, Form, is_equal, maker_of_temp};
 use super::files;
-use super::folder::{Folder, LEASE};
+use super::folder::{Folder, LEASE, NUMBER_MAX};
 use super::lease::{self, Lease};
 use super::segment::Unsealed;
 use crate::StoreError;
@@ -43,7 +43,7 @@ impl JsonlHeld {
     fn sweep(&self) -> Result<(), StoreError> {
         for info in self.folder.segment_infos()? {
             if info.is_sealed {
-                drop(self.durable.unlink(&self.folder.segment_path(info.number)));
+                keep_one_form(&self.folder, &self.durable, info.number)?;
             }
         }
         // In the folder nobody but the holder makes files; blobs may be kept by anybody.
@@ -106,6 +106,11 @@ impl Held for JsonlHeld {
 
     fn begin_segment(&mut self, number: u32) -> Result<Box<dyn Active>, StoreError> {
         let path = self.require_plain(number)?;
+        if number > NUMBER_MAX {
+            let problem = format!("its log has a segment {NUMBER_MAX} already, the last");
+            let advice = "move the files with such numbers away if they are not the session's";
+            return Err(StoreError::unreadable(&self.folder.path, problem, advice));
+        }
         self.settle()?;
         self.durable.make_empty(&path).map_err(|e| StoreError::io(&path, e))?;
         // Before anything in it can be acknowledged.
@@ -123,6 +128,7 @@ impl Held for JsonlHeld {
     fn cut(&mut self, number: u32, length: u64, kept: &str) -> Result<String, StoreError> {
         let path = self.require_plain(number)?;
         let io = |e| StoreError::io(&path, e);
+        active::own(&self.durable, &path)?;
         let mut file = files::open(files::private().read(true).write(true), &path)?;
         if file.metadata().map_err(io)?.len() <= length {
             return Ok(kept.to_owned());
@@ -193,6 +199,11 @@ impl Held for JsonlHeld {
 
     fn remove(self: Box<Self>) -> Result<(), StoreError> {
         let (from, hidden) = (&self.folder.path, self.folder.removed().path);
+        if from.is_symlink() {
+            let problem = "it is a link to a folder elsewhere";
+            let advice = "remove the link, and the folder when it is not needed, by hand";
+            return Err(StoreError::unreadable(from, problem, advice));
+        }
         if hidden.symlink_metadata().is_ok() {
             // What an earlier removal of this process could not remove.
             self.durable.remove_tree(&hidden, LEASE)?;
@@ -218,10 +229,8 @@ struct JsonlSealer {
 impl Sealer for JsonlSealer {
     fn seal(&mut self, number: u32) -> Result<(), StoreError> {
         let (plain, sealed) = (self.folder.segment_path(number), self.folder.sealed_path(number));
-        if sealed.symlink_metadata().is_ok() {
-            // Its name may not be durable yet.
-            self.durable.sync_dir(&self.folder.path)?;
-            return self.durable.unlink(&plain);
+        if keep_one_form(&self.folder, &self.durable, number)? {
+            return Ok(());
         }
         let mut content = files::open_to_read(&plain)?;
         let temp = self.durable.write_temp(&sealed, &mut content, Form::Sealed)?;
@@ -233,6 +242,51 @@ impl Sealer for JsonlSealer {
         self.durable.put_in_place(&temp, &sealed)?;
         self.durable.sync_dir(&self.folder.path)?;
         self.durable.unlink(&plain)
+    }
+}
+
+/// Of a segment that is there in both forms leaves one: the plain one goes when the sealed one was
+/// read and has the same content; else the one that does not count is kept aside. Returns whether
+/// it is sealed.
+pub(super) fn keep_one_form(
+    folder: &Folder,
+    durable: &Durable,
+    number: u32,
+) -> Result<bool, StoreError> {
+    let (plain, sealed) = (folder.segment_path(number), folder.sealed_path(number));
+    if sealed.symlink_metadata().is_err() {
+        return Ok(false);
+    }
+    if plain.symlink_metadata().is_err() {
+        return Ok(true);
+    }
+    if !is_right(&sealed)? {
+        let kept = format!("original-{number:08}.log.zst");
+        durable.move_aside(&folder.path, &kept, &sealed)?;
+        return Ok(false);
+    }
+    match verify(&sealed, &plain) {
+        Ok(()) => durable.unlink(&plain)?,
+        Err(StoreError::Unreadable { .. }) => {
+            let kept = format!("original-{number:08}.log");
+            drop(durable.move_aside(&folder.path, &kept, &plain)?);
+        }
+        Err(error) => return Err(error),
+    }
+    Ok(true)
+}
+
+/// Whether a sealed segment is a file all of whose frames decode.
+fn is_right(sealed: &Path) -> Result<bool, StoreError> {
+    let mut content = match Unsealed::open(sealed) {
+        Ok(content) => content,
+        Err(StoreError::Unreadable { .. }) => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    match io::copy(&mut content, &mut io::sink()) {
+        Ok(_) => Ok(content.flaw().is_none()),
+        Err(e) if e.kind() == ErrorKind::InvalidData => Ok(false),
+        Err(e) => Err(StoreError::io(sealed, e)),
     }
 }
 

@@ -96,10 +96,11 @@ impl JsonlMedium {
         }
         let blobs = folder.blobs_path();
         self.durable.make_dir(&blobs).map_err(|e| StoreError::io(&blobs, e))?;
+        require_folder(&parent.blobs_path())?;
         for name in inherit.blobs.iter().filter(|name| is_blob_name(name)) {
             match self.durable.link_or_copy(&parent.blob_path(name), &folder.blob_path(name)) {
                 // The parent has lost it, and the child is told so when it asks for it.
-                Err(e) if e.is_absent() => {}
+                Err(e) if e.is_absent() => drop(self.existing(inherit.parent)?),
                 linked => linked?,
             }
         }
@@ -195,9 +196,10 @@ impl Medium for JsonlMedium {
             _ => self.durable.sync_dir(&folder.path)?,
         }
         let path = folder.blob_path(name);
-        // Published whole, so an equal length means an equal file; anything else is replaced.
-        let is_whole = fs::metadata(&path).is_ok_and(|meta| meta.len() == bytes.len() as u64);
-        if is_whole {
+        require_folder(&blobs)?;
+        // What the disk has spoiled is replaced.
+        let there = files::read_whole(&path, bytes.len() as u64);
+        if there.is_ok_and(|there| there.as_deref() == Some(bytes)) {
             return self.durable.sync_dir(&blobs);
         }
         self.durable.publish(&path, &mut { bytes }, Form::Plain)
@@ -213,11 +215,13 @@ impl Medium for JsonlMedium {
         if !is_blob_name(name) {
             return Ok(None);
         }
+        require_folder(&folder.blobs_path())?;
         files::read_whole(&folder.blob_path(name), limit as u64)
     }
 
     fn blobs(&self, id: &SessionId) -> Result<Vec<(String, u64)>, StoreError> {
         let path = self.existing(id)?.blobs_path();
+        require_folder(&path)?;
         let io = |e| StoreError::io(&path, e);
         let entries = match fs::read_dir(&path) {
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -307,6 +311,17 @@ fn what_stands(entry: &DirEntry, id: &SessionId) -> Result<(), String> {
     let is_folder = kind.is_dir() || (kind.is_symlink() && entry.path().is_dir());
     let problem = "a file stands where a session's folder belongs";
     is_folder.then_some(()).ok_or_else(|| problem.to_owned())
+}
+
+/// Where the blobs are is no link out of the session's folder, nor a file; it may be absent.
+fn require_folder(path: &Path) -> Result<(), StoreError> {
+    match path.symlink_metadata() {
+        Ok(meta) if !meta.is_dir() => {
+            let problem = "a link or file stands where a folder belongs";
+            Err(StoreError::unreadable(path, problem, crate::error::MOVE_AWAY))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn require_blob_name(folder: &Folder, name: &str) -> Result<(), StoreError> {

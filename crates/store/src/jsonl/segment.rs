@@ -178,6 +178,11 @@ impl Unsealed {
     pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
         Ok(Self { reader: Sealed::open(path)?.reader, at: 0 })
     }
+
+    /// What is wrong with the file, as far as it was read.
+    pub(crate) fn flaw(&self) -> Option<&'static str> {
+        self.reader.flaw()
+    }
 }
 
 impl Read for Unsealed {

@@ -23,6 +23,10 @@ const SKIPPABLE_HEADER_BYTES: usize = 8;
 const FRAME_HEADER_BYTES_MAX: usize = 18;
 const BLOCK_HEADER_BYTES: usize = 3;
 const BLOCK_BYTES_MAX: usize = 128 << 10;
+/// A frame with more blocks than one per so many plain bytes, and some more, is none: each header
+/// costs a read.
+const BLOCK_PLAIN_MIN: u64 = 1 << 10;
+const BLOCKS_MORE: u64 = 64;
 
 /// In a frame's descriptor.
 const CHECKSUM_FLAG: u8 = 0x04;
@@ -112,6 +116,9 @@ pub(super) fn stands_at(file: &File, at: u64, end: u64) -> io::Result<Stands> {
         let Some(block) = Block::parse(head) else { return Ok(Stands::Nothing) };
         next += (BLOCK_HEADER_BYTES + block.stored) as u64;
         blocks += 1;
+        if blocks > header.plain / BLOCK_PLAIN_MIN + BLOCKS_MORE {
+            return Ok(Stands::Nothing);
+        }
         if block.is_last {
             break;
         }

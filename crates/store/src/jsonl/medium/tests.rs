@@ -431,3 +431,54 @@ fn unsealed_is_a_stream() {
     super::segment::Unsealed::open(&path).unwrap().read_to_end(&mut all).unwrap();
     assert!(all == lines(5000));
 }
+
+/// A folder may come from elsewhere: what in it leads out of it is neither read nor changed.
+#[test]
+fn no_link_in_a_session_is_followed() {
+    let (home, medium) = home();
+    let one = id("one");
+    let mut held = medium.create(plain(&one, b"x\n")).unwrap();
+    let (folder, mine) = (home.path().join("sessions/one"), home.path().join("mine"));
+    put(&mine, b"mine");
+    fs::create_dir(home.path().join("theirs")).unwrap();
+    std::os::unix::fs::symlink(home.path().join("theirs"), folder.join("blobs")).unwrap();
+    for name in ["header.json", "00000000.log", "lease"] {
+        fs::remove_file(folder.join(name)).unwrap();
+        std::os::unix::fs::symlink(&mine, folder.join(name)).unwrap();
+    }
+    assert!(held.cut(0, 0, "kept").is_err());
+    assert!(held.active(0, 4).is_err());
+    drop(held);
+    assert!(medium.header(&one).is_err());
+    assert!(medium.take(&one).is_err());
+    assert!(medium.put_blob(&one, &blob_name('a'), b"blob").is_err());
+    assert_eq!(fs::read(&mine).unwrap(), b"mine");
+    assert!(names(&home.path().join("theirs")).is_empty());
+}
+
+/// Only a sealed copy that was read and compared takes the place of the plain lines.
+#[test]
+fn a_sealed_name_alone_removes_no_lines() {
+    let (home, medium) = home();
+    let one = id("one");
+    let mut held = medium.create(plain(&one, b"x\n")).unwrap();
+    let folder = home.path().join("sessions/one");
+    drop(held.begin_segment(1).unwrap());
+    put(&folder.join("00000000.log.zst"), b"");
+    held.active(1, 0).unwrap();
+    assert_eq!(content(&medium, &one, 0), b"x\n");
+    assert!(folder.join("original-00000000.log.zst").exists());
+}
+
+/// A backup made with links has the same file, and keeps what it had.
+#[test]
+fn a_linked_copy_is_not_written_to() {
+    let (home, medium) = home();
+    let one = id("one");
+    let mut held = medium.create(plain(&one, b"x\n")).unwrap();
+    let (log, copy) = (home.path().join("sessions/one/00000000.log"), home.path().join("copy"));
+    fs::hard_link(&log, &copy).unwrap();
+    held.active(0, 2).unwrap().append(b"y\n").unwrap();
+    assert_eq!(fs::read(&copy).unwrap(), b"x\n");
+    assert_eq!(fs::read(&log).unwrap(), b"x\ny\n");
+}
