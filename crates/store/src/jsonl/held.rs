@@ -266,7 +266,11 @@ pub(super) fn keep_one_form(
         return Ok(false);
     }
     match verify(&sealed, &plain) {
-        Ok(()) => durable.unlink(&plain)?,
+        Ok(()) => {
+            // Its name may not be durable yet.
+            durable.sync_dir(&folder.path)?;
+            durable.unlink(&plain)?;
+        }
         Err(StoreError::Unreadable { .. }) => {
             let kept = format!("original-{number:08}.log");
             drop(durable.move_aside(&folder.path, &kept, &plain)?);
