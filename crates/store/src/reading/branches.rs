@@ -175,7 +175,10 @@ impl Contest {
 
     /// Folds the next event if it fits; else nothing is changed.
     fn takes(&mut self, fold: &mut Fold, event: &Event) -> bool {
-        if fold.apply(event).is_ok() {
+        // What the opening folds has to be what every later one folds, when nothing is contested
+        // any more.
+        let is_tried = fold.may_prove_unseen(event) && self.copies < COPIES_MAX;
+        if !is_tried && fold.apply(event).is_ok() {
             return true;
         }
         if self.copies >= COPIES_MAX {

@@ -18,6 +18,9 @@ use reins_schema::{SessionRecovered, SourceRange};
 /// What is told of one opening; more is told together.
 const TOLD_MAX: usize = 16;
 
+/// How many ranges of numbers one entry lists; what is more goes into further entries.
+const RANGES_MAX: usize = 10_000;
+
 /// How many names of kept files one entry lists.
 const NAMES_MAX: usize = 8;
 
@@ -407,7 +410,43 @@ fn say(
         names.retain(|name| !name.is_empty());
         last.kept_in = names.join(", ");
     }
-    said
+    said.into_iter().flat_map(spread).collect()
+}
+
+/// An entry whose ranges fit a line, and those that list the rest of them.
+fn spread(mut told: SessionRecovered) -> Vec<SessionRecovered> {
+    let (lost, aside) = (joined(told.lost), joined(told.aside));
+    let damage = format!("{}; more of its numbers", told.damage);
+    let mut lost = lost.chunks(RANGES_MAX).map(<[SourceRange]>::to_vec);
+    let mut aside = aside.chunks(RANGES_MAX).map(<[SourceRange]>::to_vec);
+    told.lost = lost.next().unwrap_or_default();
+    told.aside = aside.next().unwrap_or_default();
+    let mut entries = vec![told];
+    loop {
+        let (lost, aside) = (lost.next(), aside.next());
+        if lost.is_none() && aside.is_none() {
+            return entries;
+        }
+        entries.push(SessionRecovered {
+            damage: damage.clone(),
+            lost: lost.unwrap_or_default(),
+            aside: aside.unwrap_or_default(),
+            ..SessionRecovered::default()
+        });
+    }
+}
+
+/// The ranges in order, those that touch as one.
+fn joined(mut ranges: Vec<SourceRange>) -> Vec<SourceRange> {
+    ranges.sort_unstable_by_key(|range| range.bounds());
+    let mut all: Vec<(u64, u64)> = Vec::with_capacity(ranges.len());
+    for (first, last) in ranges.iter().map(|range| range.bounds()) {
+        match all.last_mut() {
+            Some(before) if first <= before.1.saturating_add(1) => before.1 = before.1.max(last),
+            _ => all.push((first, last)),
+        }
+    }
+    all.into_iter().map(|(first, last)| range(first, last)).collect()
 }
 
 /// A segment's content without some spans, every line with its line feed.
@@ -494,5 +533,33 @@ impl Read for Lined<'_> {
             self.line.set_position(0);
         }
         self.line.read(buffer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// However much is lost, each entry fits a line, and together they name all of it.
+    #[test]
+    fn what_is_lost_is_told_in_entries_of_bounded_size() {
+        let lost = |first: u64, last: u64| Told {
+            damage: "a hole".to_owned(),
+            bytes: 1,
+            kept: Kept::Nothing,
+            lost: vec![range(first, last)],
+            aside: Vec::new(),
+            branch: None,
+        };
+        let apart = say((0..30_000).map(|n| lost(2 * n, 2 * n)).collect(), &HashMap::new(), &[]);
+        assert!(apart.len() <= TOLD_MAX + 3, "{}", apart.len());
+        assert!(apart.iter().all(|told| told.lost.len() <= RANGES_MAX));
+        assert_eq!(apart.iter().map(|told| told.cut_bytes).sum::<u64>(), 30_000);
+        let named: Vec<u64> =
+            apart.iter().flat_map(|told| &told.lost).map(|range| range.bounds().0).collect();
+        assert_eq!(named, (0..30_000).map(|n| 2 * n).collect::<Vec<_>>());
+        let close = say((0..30_000).map(|n| lost(n, n)).collect(), &HashMap::new(), &[]);
+        assert_eq!(close.len(), TOLD_MAX);
+        assert_eq!(close[TOLD_MAX - 1].lost, [SourceRange::Range(15, 29_999)]);
     }
 }

@@ -3,6 +3,7 @@
 use reins_schema::SessionId;
 use reins_session::KnownTypes;
 
+use super::tell::writable;
 use super::{Sessions, blocking};
 use crate::{StoreError, check_id};
 
@@ -10,10 +11,12 @@ impl Sessions {
     pub(super) async fn archived(&self, id: &SessionId, archived: bool) -> Result<(), StoreError> {
         let (sessions, wanted) = (self.clone(), id.clone());
         if archived {
-            // What is damaged is mended before it is put away.
+            // What is damaged is mended before it is put away, unless nothing may be written to it
+            // or its turn is still to be ended: then it is put away as it is.
             let prepared =
                 blocking(move || sessions.prepare_now(&wanted, KnownTypes::default())).await?;
-            if !prepared.damage().is_empty() {
+            let may_write = writable(&prepared).is_ok() && prepared.fold().open_turn().is_none();
+            if may_write && !prepared.damage().is_empty() {
                 let mut open = prepared.publish().await?;
                 let told = open.tell([]).await;
                 let closed = open.log.close().await;

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use reins_schema::{SessionId, SessionRecovered, SourceRange};
 use reins_session::KnownTypes;
 
+use super::tell::writable;
 use super::{Sessions, blobs, blocking};
 use crate::reading::Source;
 use crate::{Damage, DamageKind, Progress, Repaired, StoreError, Verified, check_id};
@@ -80,7 +81,11 @@ impl Sessions {
             let held = sessions.medium().take(&id)?;
             let mut prepared = sessions.fold_held(held, known, false, &progress)?;
             if !dry_run {
-                prepared.forget_snapshot();
+                if !prepared.damage().is_empty() {
+                    writable(&prepared)?;
+                }
+                // It would be believed, and may know events that the mended log has not.
+                prepared.drop_snapshot()?;
             }
             Ok(prepared)
         })

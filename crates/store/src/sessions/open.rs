@@ -50,8 +50,8 @@ impl Prepared {
     /// Lets go of the session, which stays as it was.
     pub fn release(self) {}
 
-    pub(super) fn forget_snapshot(&mut self) {
-        forget_snapshot(&mut *self.held);
+    pub(super) fn drop_snapshot(&mut self) -> Result<(), StoreError> {
+        self.held.drop_snapshot()
     }
 
     pub(super) fn publish_now(self) -> Result<OpenSession, StoreError> {
@@ -61,7 +61,7 @@ impl Prepared {
         let mut recovered: Vec<SessionRecovered> =
             mend_header(&stored, &mut *held)?.into_iter().collect();
         if !plan.is_empty() {
-            forget_snapshot(&mut *held);
+            forget_snapshot(&mut *held)?;
             let (told, mended) = plan.carry_out(&mut *held)?;
             recovered.extend(told);
             end = mended;
@@ -106,12 +106,13 @@ impl Prepared {
     }
 }
 
-/// A snapshot says nothing of what is mended before it.
-fn forget_snapshot(held: &mut dyn Held) {
-    if let Err(error) = held.drop_snapshot() {
-        // It is used only when the event that it ends with is where it says.
+/// A snapshot says nothing of what is mended before it. One that cannot be dropped is made
+/// useless.
+fn forget_snapshot(held: &mut dyn Held) -> Result<(), StoreError> {
+    held.drop_snapshot().or_else(|error| {
         log::warn!("session {}: an old snapshot stays: {error}", held.id());
-    }
+        held.put_snapshot(b"")
+    })
 }
 
 impl Sessions {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use reins_schema::{Event, Payload, PayloadError, SessionId, SessionMoved};
 use reins_session::KnownTypes;
 
-use super::{Sessions, blocking, now};
+use super::{Prepared, Sessions, blocking, now};
 use crate::{OpenSession, StoreError};
 
 impl OpenSession {
@@ -36,6 +36,17 @@ pub(super) fn event(seq: u64, payload: &Payload) -> Result<Event, StoreError> {
     Ok(Event { seq, time: now(), body })
 }
 
+/// Whether the store may write events of its own into the session.
+pub(super) fn writable(prepared: &Prepared) -> Result<(), StoreError> {
+    match prepared.fold().read_only() {
+        Some(reason) => Err(StoreError::OnlyReadable {
+            id: prepared.header().id.clone(),
+            reason: reason.to_owned(),
+        }),
+        None => Ok(()),
+    }
+}
+
 impl Sessions {
     pub(super) async fn moved(
         &self,
@@ -45,10 +56,8 @@ impl Sessions {
     ) -> Result<(), StoreError> {
         let (sessions, wanted) = (self.clone(), id.clone());
         let prepared = blocking(move || sessions.prepare_now(&wanted, known)).await?;
+        writable(&prepared)?;
         let fold = prepared.fold();
-        if let Some(reason) = fold.read_only() {
-            return Err(StoreError::OnlyReadable { id: id.clone(), reason: reason.to_owned() });
-        }
         if fold.open_turn().is_some() {
             return Err(StoreError::TurnOpen { id: id.clone() });
         }
