@@ -444,6 +444,8 @@ impl World {
         let open = fold.open_turn().is_some();
         let owed: Vec<_> = fold.unanswered().to_vec();
         let place = fold.open_step().map(|step| (fold.last_turn(), step.number()));
+        // A start may be among what is lost.
+        let may_be_lost = fold.lost_since_sent();
         self.waits.clear();
         self.last_op = 0;
         self.core = Core::new(fold, self.limits);
@@ -467,7 +469,8 @@ impl World {
             let unknown = code.is_some_and(|code| code == "TOOL_OUTCOME_UNKNOWN");
             let not_started = code.is_some_and(|code| code == "TOOL_NOT_STARTED");
             let started = call.start_seq.is_some();
-            must(if started { unknown } else { not_started }, || format!("{code:?} by repair"))?;
+            let right = if started { unknown } else { not_started || (may_be_lost && unknown) };
+            must(right, || format!("{code:?} by repair"))?;
         }
         Ok(())
     }
