@@ -25,8 +25,8 @@ impl Backend {
     }
 
     pub(crate) fn named(name: &str) -> Result<Self, Failure> {
-        let all = [Self::Jsonl, Self::Sqlite].into_iter();
-        all.into_iter().find(|one| one.name() == name).ok_or_else(|| name.to_owned().into())
+        let mut all = [Self::Jsonl, Self::Sqlite].into_iter();
+        all.find(|one| one.name() == name).ok_or_else(|| name.to_owned().into())
     }
 
     pub(crate) fn store(self, home: &Path) -> Arc<dyn Store> {
