@@ -82,6 +82,15 @@ pub(crate) trait Medium: fmt::Debug + Send + Sync + 'static {
     /// number of the segment that was active at the last look; `None` when another one is now.
     fn stamp(&self, id: &SessionId, active: u32) -> Option<Stamp>;
 
+    /// [`Medium::stamp`] and [`Medium::is_archived`] of many sessions; `None` without a stamp.
+    fn looks(&self, at: &[(&SessionId, u32)]) -> Vec<Option<Look>> {
+        let look = |id, active| {
+            let stamp = self.stamp(id, active)?;
+            Some(Look { stamp, is_archived: self.is_archived(id) })
+        };
+        at.iter().map(|(id, active)| look(id, *active)).collect()
+    }
+
     /// Whether the session is archived.
     fn is_archived(&self, id: &SessionId) -> bool;
 
@@ -284,4 +293,13 @@ pub(crate) struct Stamp {
     pub(crate) bytes: u64,
     /// Its last change, Unix nanoseconds.
     pub(crate) changed_ns: i64,
+}
+
+/// What one look at a session shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Look {
+    /// The state of its active segment.
+    pub(crate) stamp: Stamp,
+    /// It is archived.
+    pub(crate) is_archived: bool,
 }

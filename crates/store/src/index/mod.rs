@@ -175,8 +175,11 @@ type Pair = (SessionId, Option<Row>);
 fn split(medium: &dyn Medium, pairs: Vec<Pair>) -> (Vec<Entry>, Vec<SessionId>) {
     let check = |pairs: Vec<Pair>| {
         let (mut fresh, mut stale) = (Vec::with_capacity(pairs.len()), Vec::new());
-        for (id, row) in pairs {
-            match row.and_then(|row| row.if_fresh(medium, &id)) {
+        let active = |row: &Option<Row>| row.as_ref().map_or(0, Row::active);
+        let at: Vec<_> = pairs.iter().map(|(id, row)| (id, active(row))).collect();
+        let looks = medium.looks(&at);
+        for ((id, row), look) in pairs.into_iter().zip(looks) {
+            match row.and_then(|row| row.if_fresh(medium, &id, look)) {
                 Some(entry) => fresh.push(entry),
                 None => stale.push(id),
             }

@@ -7,7 +7,7 @@ use reins_schema::SessionId;
 use rusqlite::types::{FromSqlError, ValueRef};
 
 use super::SummaryRow;
-use crate::medium::{Medium, Stamp};
+use crate::medium::{Look, Medium, Stamp};
 use crate::{SessionState, SessionSummary};
 
 /// What a list says of a session: a summary, or why there is none.
@@ -29,11 +29,6 @@ impl Seen {
         let active = medium.segments(id).ok()?.last()?.number;
         let stamp = medium.stamp(id, active)?;
         Some(Self { active, stamp, header_sum: Some(header_sum(medium, id)?) })
-    }
-
-    fn is_now(&self, medium: &dyn Medium, id: &SessionId) -> bool {
-        medium.stamp(id, self.active) == Some(self.stamp)
-            && self.header_sum.is_none_or(|sum| Some(sum) == header_sum(medium, id))
     }
 }
 
@@ -140,8 +135,10 @@ impl<'a> Columns<'a> {
 
     /// Checksum over everything else.
     pub(super) fn sum(&self) -> i64 {
-        let mut sum = 0;
-        for number in [
+        let texts = [Some(self.id), self.header, self.cwd, self.first_prompt, self.problem];
+        let length = |text: Option<&str>| text.map_or(u64::MAX, |text| text.len() as u64);
+        let [id, header, cwd, first_prompt, problem] = texts.map(length).map(u64::cast_signed);
+        let numbers = [
             self.active,
             self.log_bytes,
             self.changed_ns,
@@ -151,13 +148,15 @@ impl<'a> Columns<'a> {
             self.events,
             self.in_turn,
             self.archived,
-        ] {
-            sum = crc32c::crc32c_append(sum, &number.to_le_bytes());
-        }
-        for text in [Some(self.id), self.header, self.cwd, self.first_prompt, self.problem] {
-            let length = text.map_or(u64::MAX, |text| text.len() as u64);
-            sum = crc32c::crc32c_append(sum, &length.to_le_bytes());
-            sum = crc32c::crc32c_append(sum, text.unwrap_or_default().as_bytes());
+            id,
+            header,
+            cwd,
+            first_prompt,
+            problem,
+        ];
+        let mut sum = crc32c::crc32c(numbers.map(i64::to_le_bytes).as_flattened());
+        for text in texts.into_iter().flatten() {
+            sum = crc32c::crc32c_append(sum, text.as_bytes());
         }
         sum.into()
     }
@@ -202,11 +201,25 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// What it says, when that still holds.
-    pub(super) fn if_fresh(self, medium: &dyn Medium, id: &SessionId) -> Option<Entry> {
-        // To archive, or to show again, may change nothing in the log.
-        let is_moved = self.archived != medium.is_archived(id);
-        if is_moved || !self.seen.is_now(medium, id) {
+    /// The number of the segment that was active.
+    pub(super) fn active(&self) -> u32 {
+        self.seen.active
+    }
+
+    /// What it says, when that still holds now that its session looks like this.
+    pub(super) fn if_fresh(
+        self,
+        medium: &dyn Medium,
+        id: &SessionId,
+        look: Option<Look>,
+    ) -> Option<Entry> {
+        let header_is = |sum| Some(sum) == header_sum(medium, id);
+        let is_fresh = look.is_some_and(|look| {
+            // To archive, or to show again, may change nothing in the log.
+            let is_where_it_was = self.header.is_none() || look.is_archived == self.archived;
+            is_where_it_was && look.stamp == self.seen.stamp
+        });
+        if !is_fresh || !self.seen.header_sum.is_none_or(header_is) {
             return None;
         }
         let seen = Some(self.seen);

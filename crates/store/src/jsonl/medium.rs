@@ -1,12 +1,12 @@
 //! Sessions as folders of files.
 
-use std::fs::{self, DirEntry};
+use std::fs::{self, DirEntry, File};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use reins_schema::SessionId;
+use rustix::fs::{AtFlags, statat};
 
 use super::disk::Disk;
 use super::durable::{Durable, Form};
@@ -14,7 +14,7 @@ use super::folder::{Folder, HEADER_BYTES_MAX, LEASE, is_blob_name, maker_of_hidd
 use super::held::JsonlHeld;
 use super::lease::{self, Lease};
 use super::{files, segment};
-use crate::medium::{Held, Ids, Inherit, Medium, NewSession, Segment, SegmentInfo, Stamp};
+use crate::medium::{Held, Ids, Inherit, Look, Medium, NewSession, Segment, SegmentInfo, Stamp};
 use crate::{LeaseInfo, StoreError, check_id};
 
 /// A snapshot that is larger is none.
@@ -272,25 +272,19 @@ impl Medium for JsonlMedium {
     }
 
     fn stamp(&self, id: &SessionId, active: u32) -> Option<Stamp> {
-        let folder = Folder::of(&self.sessions, id).ok()?;
-        // Without an error: it is there.
-        let is_there = |path: PathBuf| path.symlink_metadata().is_ok();
-        let next = active.checked_add(1)?;
-        let (meta, is_followed) = match fs::metadata(folder.segment_path(active)) {
-            // Segments are sealed in order, so the next one is not.
-            Ok(meta) => (meta, is_there(folder.segment_path(next))),
-            // Of an archived session the last one is sealed as well.
-            Err(_) => {
-                let meta = fs::metadata(folder.sealed_path(active)).ok()?;
-                let next = [folder.segment_path(next), folder.sealed_path(next)];
-                (meta, next.into_iter().any(is_there))
-            }
+        stamp(&File::open(&self.sessions).ok()?, &Folder::of(Path::new(""), id).ok()?, active)
+    }
+
+    fn looks(&self, at: &[(&SessionId, u32)]) -> Vec<Option<Look>> {
+        // Seen from there it is a shorter way to each of them.
+        let Ok(sessions) = File::open(&self.sessions) else { return vec![None; at.len()] };
+        let look = |id, active| {
+            let folder = Folder::of(Path::new(""), id).ok()?;
+            let stamp = stamp(&sessions, &folder, active)?;
+            let is_archived = is_there(&sessions, &folder.archived_path());
+            Some(Look { stamp, is_archived })
         };
-        if is_followed {
-            return None;
-        }
-        let changed_ns = meta.mtime().saturating_mul(1_000_000_000);
-        Some(Stamp { bytes: meta.len(), changed_ns: changed_ns.saturating_add(meta.mtime_nsec()) })
+        at.iter().map(|(id, active)| look(id, *active)).collect()
     }
 
     fn is_archived(&self, id: &SessionId) -> bool {
@@ -301,6 +295,31 @@ impl Medium for JsonlMedium {
     fn path(&self, id: &SessionId) -> PathBuf {
         self.sessions.join(id.as_str())
     }
+}
+
+/// A folder below `sessions`, whose path begins there.
+fn stamp(sessions: &File, folder: &Folder, active: u32) -> Option<Stamp> {
+    let follow = |path| statat(sessions, path, AtFlags::empty()).ok();
+    let next = active.checked_add(1)?;
+    let (found, is_followed) = match follow(folder.segment_path(active)) {
+        // Segments are sealed in order, so the next one is not.
+        Some(found) => (found, is_there(sessions, &folder.segment_path(next))),
+        // Of an archived session the last one is sealed as well.
+        None => {
+            let next = [folder.segment_path(next), folder.sealed_path(next)];
+            let is_followed = next.iter().any(|path| is_there(sessions, path));
+            (follow(folder.sealed_path(active))?, is_followed)
+        }
+    };
+    let bytes = u64::try_from(found.st_size).ok()?;
+    let changed_ns = i128::from(found.st_mtime) * 1_000_000_000 + i128::from(found.st_mtime_nsec);
+    let changed_ns = i64::try_from(changed_ns).ok()?;
+    (!is_followed).then_some(Stamp { bytes, changed_ns })
+}
+
+/// Whether something stands there, a link to nothing, too.
+fn is_there(sessions: &File, path: &Path) -> bool {
+    statat(sessions, path, AtFlags::SYMLINK_NOFOLLOW).is_ok()
 }
 
 /// Why an entry of the folder of sessions is none.

@@ -25,7 +25,7 @@ use self::database::{Database, Trouble};
 use self::held::SqliteHeld;
 use self::leases::Leases;
 use self::segment::SqliteSegment;
-use crate::medium::{Held, Ids, Inherit, Medium, NewSession, Segment, SegmentInfo, Stamp};
+use crate::medium::{Held, Ids, Inherit, Look, Medium, NewSession, Segment, SegmentInfo, Stamp};
 use crate::{LeaseInfo, StoreError, check_id};
 
 /// How many ids are compared with one that is not there.
@@ -278,19 +278,29 @@ impl Medium for SqliteMedium {
     }
 
     fn stamp(&self, id: &SessionId, active: u32) -> Option<Stamp> {
+        Some(self.looks(&[(id, active)]).pop()??.stamp)
+    }
+
+    fn looks(&self, at: &[(&SessionId, u32)]) -> Vec<Option<Look>> {
         let found = self.database.read(|connection| {
-            let sql = "SELECT number, length, changed_ns FROM session_segments \
-                       JOIN segments ON id = segment WHERE session = ?1 \
-                       ORDER BY number DESC LIMIT 1";
+            let sql = "SELECT number, length, changed_ns, archived FROM session_segments \
+                       JOIN segments ON segments.id = segment \
+                       JOIN sessions ON sessions.id = session \
+                       WHERE session = ?1 ORDER BY number DESC LIMIT 1";
             let mut statement = connection.prepare_cached(sql)?;
-            let stamp = statement.query_row([id.as_str()], |row| {
-                let bytes = row.get::<_, i64>(1)?.cast_unsigned();
-                Ok((row.get::<_, u32>(0)?, Stamp { bytes, changed_ns: row.get(2)? }))
-            });
-            Ok(stamp.optional()?)
+            let mut looks = Vec::with_capacity(at.len());
+            for (id, active) in at {
+                let look = statement.query_row([id.as_str()], |row| {
+                    let bytes = row.get::<_, i64>(1)?.cast_unsigned();
+                    let stamp = Stamp { bytes, changed_ns: row.get(2)? };
+                    Ok((row.get::<_, u32>(0)?, Look { stamp, is_archived: row.get(3)? }))
+                });
+                let look = look.optional()?.filter(|(number, _)| number == active);
+                looks.push(look.map(|(_, look)| look));
+            }
+            Ok(looks)
         });
-        let (number, stamp) = found.ok()???;
-        (number == active).then_some(stamp)
+        found.ok().flatten().unwrap_or_else(|| vec![None; at.len()])
     }
 
     fn is_archived(&self, id: &SessionId) -> bool {
