@@ -296,6 +296,9 @@ impl Host {
             Some(seq) => recovered_since(&agent, seq).await,
             None => Vec::new(),
         };
+        if !recovered.is_empty() {
+            log::warn!("session {}: {} places were damaged", agent.session(), recovered.len());
+        }
         if let Some(moved) = moved
             && let Err(error) = self.log_move(&agent, moved).await
         {

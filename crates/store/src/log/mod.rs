@@ -10,6 +10,7 @@ mod writer;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use reins_schema::{Event, Header};
 use reins_session::Fold;
@@ -24,6 +25,9 @@ use offer::{Offer, Offers};
 use queue::{Limits, Progress, Queue};
 use sealing::Sealing;
 use writer::Writer;
+
+/// A flush that takes longer is worth a line of the debug log.
+const SLOW_FLUSH: Duration = Duration::from_millis(50);
 
 /// Appends to one session. Clones share the same log; when the last one is dropped, what was
 /// appended is written and the lease released, as after [`Log::close`].
@@ -133,7 +137,7 @@ impl Log {
     /// # Errors
     /// The first write error.
     pub async fn flush(&self) -> Result<(), StoreError> {
-        let queue = &self.owner.queue;
+        let (queue, began) = (&self.owner.queue, Instant::now());
         let target = queue.request_flush()?;
         let mut progress = queue.watch();
         let settled = |now: &Progress| now.durable >= target || now.failed || now.closed;
@@ -141,6 +145,10 @@ impl Log {
             Ok(now) => now.durable,
             Err(_) => 0,
         };
+        let took = began.elapsed();
+        if took > SLOW_FLUSH {
+            ::log::info!("session {}: flush took {} ms", self.owner.source.id, took.as_millis());
+        }
         if durable >= target {
             return Ok(());
         }

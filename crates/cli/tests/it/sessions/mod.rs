@@ -2,6 +2,7 @@
 
 mod changing;
 mod damaged;
+mod ephemeral;
 mod first_format;
 mod live;
 mod moving;

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use reins_testkit::{StrictServer, script};
 use serde_json::json;
 
 use super::{log_of, made, object, refused, rig, well};
@@ -38,6 +39,26 @@ async fn a_session_follows_its_renamed_project() {
     let shown = object(&bin, &["session", "show", &id, "--json"]).await;
     let of = &shown["session"];
     assert_eq!((&of["cwd"], &of["began_in"]), (&json!(new), &json!(old)));
+    server.assert_clean();
+}
+
+#[tokio::test]
+async fn a_turn_that_was_cut_off_does_not_keep_a_session_from_following() {
+    let call = json!({"command": "sleep 600", "description": "A long command"});
+    let acts = script().call("bash", call).then().text("fine").forever();
+    let server = StrictServer::start(acts).unwrap();
+    let bin = super::bin().model_at(&server.base_url());
+    let (old, new) = (bin.project().join("old"), bin.project().join("new"));
+    std::fs::create_dir(&old).unwrap();
+    let run = bin.spawn(["run", "--cwd", "old", "go"], None).await.unwrap();
+    run.kill9_after(bin.until_log("\"type\":\"tool/start\"", 1)).await.unwrap();
+    let id = super::super::demo::newest_session(&bin);
+    std::fs::rename(&old, &new).unwrap();
+    let said = refused(&bin, &["session", "move", &id, "new"], 6).await;
+    assert!(said.contains("interrupted in a turn; run it once"), "{said}");
+    well(&bin, &["run", "--session", &id, "--cwd", "new", "on"]).await;
+    let end = object(&bin, &["run", "--continue", "--cwd", "new", "--output=json", "on"]).await;
+    assert_eq!(end["session"], json!(id));
     server.assert_clean();
 }
 
