@@ -67,13 +67,10 @@ pub enum HostError {
     NotUtf8(PathBuf),
     /// The session's directory is gone.
     #[error(
-        "{} of session {session} does not exist; say where it is now, with --cwd DIR or by: reins \
-         session move {session} DIR",
-        if is.as_os_str().is_empty() {
-            "the directory".to_owned()
-        } else {
-            format!("the directory `{}`", is.display())
-        }
+        "the directory{} of session {session} {}; say where it is now, with --cwd DIR or by: \
+         reins session move {session} DIR",
+        if is.as_os_str().is_empty() { String::new() } else { format!(" `{}`", is.display()) },
+        if is.as_os_str().is_empty() { "is not known any more" } else { "does not exist" },
     )]
     DirectoryGone {
         /// The session.
